@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use crate::support::{Operator, Setup, Wire, World, eventually, eventually_after, series};
+use crate::support::{Operator, Plane, Setup, Wire, World, eventually, eventually_after, series};
 use test_cluster::{ControlPlane, Options};
 
 /// Patience for each Run that is waited for, on a machine that compiles at the same time.
@@ -82,7 +82,7 @@ impl Pond {
     async fn dug() -> Self {
         let own = ControlPlane::start(Options::default()).await.unwrap();
         let world = World::unattended(Setup {
-            control_plane: Some(Box::leak(Box::new(own))),
+            plane: Plane::Own(Box::leak(Box::new(own))),
             ..Setup::default()
         })
         .await;

@@ -1,28 +1,26 @@
-//! Each kind of answer to a create: repeated, final until a person asks for it, mapped by the contract file. What each
-//! of them comes to is proved in `policy`; here, that it gets there and back.
+//! Each kind of answer to a create: final until a person asks for it, and repeated. What each of them comes to is proved in
+//! `policy`; here, that it gets there and back.
 
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase, Run, names};
+use run_operator::api::{ConditionType as Type, Run, names};
 
-use crate::support::{Setup, World, condition_of, contract_file, holds_for_a_while, row};
+use crate::support::{World, condition_of, holds_for_a_while, row};
 
 /// Number of checks in about a second and a half; a refusal that was not final is repeated within it.
 const A_WHILE: u32 = 60;
+
+const CODE: &str = "approval_required";
 
 fn creates() -> Value {
     json!({"operation": "createRun"})
 }
 
-fn problem(status: u16, code: &str) -> Value {
-    json!({"type": "answer", "status": status, "code": code, "title": "Not like this"})
-}
-
 async fn ask_again(world: &World, value: &str) {
-    let annotations = json!({names::RETRY_ANNOTATION: value});
+    let metadata = json!({"annotations": {names::RETRY_ANNOTATION: value}});
     world
-        .patch_run("train", json!({"metadata": {"annotations": annotations}}))
+        .patch_run("train", json!({"metadata": metadata}))
         .await;
 }
 
@@ -34,7 +32,7 @@ async fn nothing_more(world: &World, posts: usize) {
 }
 
 /// Waits until the Run is stalled by the answer to POST number `posts`, and no other is made.
-async fn stalled_by(world: &World, posts: usize, code: &str, reason: &str) -> Run {
+async fn stalled_by(world: &World, posts: usize) -> Run {
     world.asked("createRun", posts).await;
     let post = &world.service.requests("createRun").await[posts - 1];
     let request = post["requestId"].as_str().unwrap().to_owned();
@@ -43,12 +41,12 @@ async fn stalled_by(world: &World, posts: usize, code: &str, reason: &str) -> Ru
             let status = run.status.as_ref();
             let shown = status.and_then(|s| s.request_id.as_deref());
             shown == Some(&request)
-                && condition_of(run, Type::Stalled).is_some_and(|c| c.reason == reason)
+                && condition_of(run, Type::Stalled).is_some_and(|c| c.reason == "ApprovalConflict")
         })
         .await;
     assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
     let error = run.status.as_ref().unwrap().last_error.as_ref().unwrap();
-    assert_eq!((error.code.as_str(), error.http_status), (code, Some(409)));
+    assert_eq!((error.code.as_str(), error.http_status), (CODE, Some(409)));
     assert_eq!(error.request_id.as_deref(), Some(request.as_str()));
     nothing_more(world, posts).await;
     run
@@ -57,18 +55,15 @@ async fn stalled_by(world: &World, posts: usize, code: &str, reason: &str) -> Ru
 /// Proves: R9, F-409, F-final
 #[tokio::test]
 async fn a_conflict_persists_over_restarts_until_a_retry_succeeds() {
-    let (code, reason) = ("approval_required", "ApprovalConflict");
     let mut world = World::new().await;
     let history = world.history().await;
-    world
-        .service
-        .lasting_fault(creates(), problem(409, code))
-        .await;
+    let conflict = json!({"type": "answer", "status": 409, "code": CODE});
+    world.service.lasting_fault(creates(), conflict).await;
     let created = world.create_run("train", json!({})).await;
-    stalled_by(&world, 1, code, reason).await;
+    stalled_by(&world, 1).await;
     // What is missing is missing still.
     ask_again(&world, "monday").await;
-    let run = stalled_by(&world, 2, code, reason).await;
+    let run = stalled_by(&world, 2).await;
     let handled = |run: &Run| run.status.as_ref().unwrap().handled_retry.clone();
     assert_eq!(handled(&run).as_deref(), Some("monday"));
     // The same value asks for nothing, and neither does a restart.
@@ -85,34 +80,6 @@ async fn a_conflict_persists_over_restarts_until_a_retry_succeeds() {
     let run = world.run("train").await;
     assert_eq!(handled(&run).as_deref(), Some("tuesday"));
     history.holds().await;
-}
-
-/// Proves: F-409, S-unknown, L-contract
-#[tokio::test]
-async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
-    let change = (
-        "approvalConflict: [",
-        "approvalConflict: [wants_a_signature, ",
-    );
-    let path = contract_file("answers-mapped", &[change]);
-    let world = World::with(Setup {
-        operator: vec!["--contract", path.leak()],
-        ..Setup::default()
-    })
-    .await;
-    for (name, code, reason) in [
-        ("signed", "wants_a_signature", "ApprovalConflict"),
-        ("unknown", "moon_conflict", "UnknownConflict"),
-    ] {
-        let image = format!("example/{name}");
-        let fits = json!({"operation": "createRun", "image": image});
-        world.service.fault(fits, problem(409, code)).await;
-        world
-            .create_run(name, json!({"workload": {"image": image}}))
-            .await;
-        let run = world.stalled(name, reason).await;
-        assert_eq!(world.posts_of(&run).await, 1);
-    }
 }
 
 /// The time at which the service got a request, in milliseconds.
@@ -144,48 +111,4 @@ async fn retry_after_is_shown_and_honoured() {
     let next = error.next_attempt.as_ref().unwrap().0;
     let shown = next.as_second() - error.time.0.as_second();
     assert!(shown >= 6, "{error:?}");
-}
-
-/// Proves: F-401
-#[tokio::test]
-async fn creates_refused_with_a_verified_token_are_bounded() {
-    let world = World::new().await;
-    let refusal = problem(401, "unauthenticated");
-    world.service.lasting_fault(creates(), refusal).await;
-    let created = world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Reconciling, "True", "Retrying")
-        .await;
-    holds_for_a_while(2 * A_WHILE, async || {
-        let posts = world.posts_of(&created).await;
-        assert!(posts <= 8, "{posts} POSTs");
-    })
-    .await;
-    world.service.delete("faults").await;
-    world.heals("train").await;
-}
-
-/// Proves: F-in-progress
-#[tokio::test]
-async fn a_create_in_progress_is_asked_for_until_its_run_is_made() {
-    let world = World::new().await;
-    let works = problem(409, "idempotency_in_progress");
-    world.service.lasting_fault(creates(), works).await;
-    let mut created = Vec::new();
-    for name in ["train", "deleted"] {
-        created.push(world.create_run(name, json!({})).await);
-        world
-            .condition(name, Type::Reconciling, "True", "SubmissionInProgress")
-            .await;
-    }
-    world.delete_run("deleted").await;
-    world.service.delete("faults").await;
-    world.phase("train", Phase::Succeeded).await;
-    world.gone("deleted").await;
-    for run in &created {
-        assert!(world.posts_of(run).await >= 2);
-    }
-    let posts = world.service.requests("createRun").await;
-    let keys: Vec<_> = created.iter().map(|run| json!(run.uid())).collect();
-    assert!(posts.iter().all(|p| keys.contains(&p["idempotencyKey"])));
 }

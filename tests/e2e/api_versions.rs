@@ -11,7 +11,7 @@ use serde_json::json;
 
 use run_operator::api::{Phase, crd, names};
 
-use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::support::{Plane, Setup, World, eventually, output_of, own_control_plane};
 
 const NEXT: &str = "v1beta1";
 const PAGE: &str = include_str!("../../docs/api-versions.md");
@@ -82,9 +82,7 @@ async fn migrate(world: &World, version: &str) {
     bash.args(["-c", &script])
         .env("PATH", format!("{}:{path}", folder.display()))
         .env("KUBECONFIG", world.control_plane.kubeconfig());
-    let output = tokio::task::spawn_blocking(move || bash.output()).await;
-    let output = output.unwrap().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    output_of(bash, "").await.unwrap();
     for crd in crds() {
         let now = definitions(world).get(&crd.name_any()).await.unwrap();
         let stored = now.status.unwrap().stored_versions;
@@ -92,20 +90,15 @@ async fn migrate(world: &World, version: &str) {
     }
 }
 
-async fn never(world: &World, name: &str) {
-    world.simulate(name, json!({"outcome": "never"})).await;
-}
-
 /// Proves: I-api-versions
 #[tokio::test]
 async fn runs_live_through_another_stored_version_and_back() {
     let mut world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Own(own_control_plane().await),
         ..Setup::default()
     })
     .await;
-    never(&world, "before").await;
-    let before = world.phase("before", Phase::Active).await;
+    let before = world.running("before").await;
     world.create_run("ended", json!({})).await;
     let ended = world.phase("ended", Phase::Succeeded).await;
     world.create_run("held", json!({"suspend": true})).await;
@@ -128,8 +121,7 @@ async fn runs_live_through_another_stored_version_and_back() {
     assert_ne!(rewritten.resource_version(), ended.resource_version());
     world.kill_operator();
     world.start_operator().await;
-    never(&world, "after").await;
-    world.phase("after", Phase::Active).await;
+    world.running("after").await;
 
     // And back: the first version alone.
     store(&world, names::VERSION).await;
@@ -138,9 +130,8 @@ async fn runs_live_through_another_stored_version_and_back() {
         apply(&world, &crd).await;
     }
     serves(&world, &[names::VERSION]).await;
-    world
-        .patch_run("held", json!({"spec": {"suspend": false}}))
-        .await;
+    let resumed = json!({"spec": {"suspend": false}});
+    world.patch_run("held", resumed).await;
     world.phase("held", Phase::Succeeded).await;
 
     let now = world.run("before").await.status.unwrap();

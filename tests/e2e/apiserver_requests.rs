@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 use crate::leader::until_it_leads;
 use crate::support::{
-    Audit, Plane, Rights, Setup, World, eventually, eventually_after, holds_for_a_while, phase_of,
+    Audit, Rights, Setup, Wire, World, eventually, eventually_after, holds_for_a_while, phase_of,
 };
 use run_operator::api::Phase;
 use test_cluster::{ControlPlane, Scratch};
@@ -23,16 +19,6 @@ use test_support::streams_a_list;
 const SHORT_WATCHES: [&str; 2] = ["--watch-timeout", "5s"];
 /// Runs that are created together.
 const RUNS: usize = 40;
-
-async fn audited_world() -> World {
-    World::with(Setup {
-        plane: Plane::Alone,
-        everywhere: true,
-        rights: Rights::Deployed,
-        ..Setup::default()
-    })
-    .await
-}
 
 /// The number of the operator's connections to the API server, from `/proc`.
 fn connections(world: &World) -> usize {
@@ -66,7 +52,12 @@ async fn until_connections(world: &World, count: usize) {
 /// Proves: P-list-streamed
 #[tokio::test]
 async fn a_start_reads_each_kind_by_one_request() {
-    let mut world = audited_world().await;
+    let mut world = World::with(Setup {
+        everywhere: true,
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     world.released("train").await;
@@ -104,11 +95,7 @@ async fn a_start_reads_each_kind_by_one_request() {
 /// Proves: P-one-connection
 #[tokio::test]
 async fn requests_in_flight_share_one_connection_watches_another() {
-    let world = World::with(Setup {
-        operator: SHORT_WATCHES.to_vec(),
-        ..Setup::default()
-    })
-    .await;
+    let world = World::with_flags(&SHORT_WATCHES).await;
     until_connections(&world, 2).await;
     let names: Vec<_> = (0..RUNS).map(|number| format!("train-{number}")).collect();
     let created = names.iter().map(|name| world.create_run(name, json!({})));
@@ -137,43 +124,14 @@ async fn the_requests_of_the_lease_have_their_own_connection() {
     holds_for_a_while(100, async || assert_eq!(connections(&world), 3)).await;
 }
 
-/// A way to this address, and its switch: the connections that there are at a change of it are forgotten, as by a
-/// router. Nothing passes on them any more, and they don't end.
-async fn forgetful_way(to: SocketAddr) -> (SocketAddr, watch::Sender<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (forget, forgotten) = watch::channel(());
-    tokio::spawn(async move {
-        while let Ok((mut near, _)) = listener.accept().await {
-            let mut forgotten = forgotten.clone();
-            forgotten.mark_unchanged();
-            tokio::spawn(async move {
-                let mut far = TcpStream::connect(to).await.unwrap();
-                tokio::select! {
-                    _ = copy_bidirectional(&mut near, &mut far) => {}
-                    _ = forgotten.changed() => std::future::pending().await,
-                }
-            });
-        }
-    });
-    (address, forget)
-}
-
 /// Without a ping, a connection on which nothing comes back would be used for ever.
 /// Proves: P-one-connection
 #[tokio::test]
 async fn connections_that_answer_no_ping_are_replaced() {
     /// The silence before a ping, and the time for its answer.
     const NOTICED: Duration = Duration::from_secs(30 + 15);
-    let control_plane = ControlPlane::shared().await;
-    let port = control_plane.api_port().unwrap();
-    let direct = SocketAddr::from(([127, 0, 0, 1], port));
-    let (address, forget) = forgetful_way(direct).await;
     let scratch = Scratch::new("way").unwrap();
-    let kubeconfig = scratch.path().join("kubeconfig");
-    let text = fs::read_to_string(control_plane.kubeconfig()).unwrap();
-    let text = text.replace(&direct.to_string(), &address.to_string());
-    fs::write(&kubeconfig, text).unwrap();
+    let (wire, kubeconfig) = Wire::to_api_server(ControlPlane::shared().await, scratch.path());
     let world = World::with(Setup {
         through: Some(kubeconfig),
         ..Setup::default()
@@ -181,15 +139,15 @@ async fn connections_that_answer_no_ping_are_replaced() {
     .await;
     world.create_run("before", json!({})).await;
     world.phase("before", Phase::Succeeded).await;
-    forget.send_replace(());
+    wire.forget();
     world.create_run("after", json!({})).await;
-    eventually_after(NOTICED, "the next Run has succeeded", async || {
-        let run = world.runs().get("after").await;
-        let run = run.map_err(|error| error.to_string())?;
-        match phase_of(&run) {
+    eventually_after(
+        NOTICED,
+        "the next Run has succeeded",
+        async || match phase_of(&world.run("after").await) {
             Some(Phase::Succeeded) => Ok(()),
             other => Err(format!("{other:?}")),
-        }
-    })
+        },
+    )
     .await;
 }

@@ -1,38 +1,29 @@
 //! Wrong flags end the program at once: one clear line, exit code 2.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use rstest::rstest;
 
-use crate::support::contract_file;
+use crate::support::{contract_file, says};
 
-/// Runs the program without a cluster: what is wrong must be found before one is looked for.
-fn run_operator(args: &[&str]) -> Output {
-    program().args(args).output().unwrap()
-}
-
-fn program() -> Command {
+/// The program without a cluster: what is wrong must be found before one is looked for.
+fn program(args: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_run-operator"));
     program
+        .args(args)
         .env_clear()
         .env("KUBECONFIG", "/nonexistent/kubeconfig");
     program
 }
 
 #[track_caller]
-fn refused(args: &[&str], words: &[&str]) {
-    told_in_one_line(&run_operator(args), words);
-}
-
-#[track_caller]
-fn told_in_one_line(output: &Output, words: &[&str]) {
+fn refused(program: &mut Command, words: &[&str]) {
+    let output = program.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert_eq!(told.lines().count(), 1, "not one line: {told}");
     assert!(told.starts_with("run-operator: "), "{told}");
-    for word in words {
-        assert!(told.contains(word), "{word:?} is not in {told:?}");
-    }
+    says(&told, words);
     assert!(output.stdout.is_empty());
 }
 
@@ -77,7 +68,7 @@ fn told_in_one_line(output: &Output, words: &[&str]) {
 #[case::with_an_empty_path(&["--contract="], &["--contract", "value"])]
 #[case::with_no_contract_file(&["--contract", "/nonexistent/profile.yaml"], &["failed to read the contract file /nonexistent/profile.yaml", "No such file"])]
 fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) {
-    refused(&[&["controller"], args].concat(), words);
+    refused(program(&["controller"]).args(args), words);
 }
 
 /// Kubernetes sets a variable whose value is empty.
@@ -92,18 +83,15 @@ fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) 
 )]
 #[case("RUN_OPERATOR_LEADER_ELECT_NAMESPACE", "--leader-elect-namespace")]
 fn an_empty_variable_is_refused_in_one_line(#[case] name: &str, #[case] flag: &str) {
-    let mut command = program();
-    let output = command.arg("controller").env(name, "").output().unwrap();
-    told_in_one_line(&output, &[flag, "value is empty"]);
+    let words = [flag, "value is empty"];
+    refused(program(&["controller"]).env(name, ""), &words);
 }
 
 /// Proves: I-explicit
 #[test]
 fn doctor_refuses_an_empty_namespace_too() {
-    refused(
-        &["doctor", "--namespace="],
-        &["--namespace", "value is empty"],
-    );
+    let words = ["--namespace", "value is empty"];
+    refused(&mut program(&["doctor", "--namespace="]), &words);
 }
 
 /// Proves: P-exit-2, L-contract
@@ -121,5 +109,5 @@ fn a_contract_file_is_refused_in_one_line(
     let path = contract_file(&format!("cli-{name}"), &[(from, to)]);
     let told = format!("failed to use the contract file {path}");
     let words = [&[told.as_str()], words].concat();
-    refused(&["controller", "--contract", &path], &words);
+    refused(program(&["controller", "--contract"]).arg(path), &words);
 }

@@ -2,15 +2,14 @@
 //! it asked for is read from the API server's audit log.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, Phase};
-use test_support::streams_a_list;
+use test_support::{files::text, streams_a_list};
 
 use crate::support::{
     Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, World, eventually, gone,
@@ -83,6 +82,14 @@ async fn a_whole_life(world: &World) {
     gone(&clusters, "shared").await;
 }
 
+/// Another token, which that many Workspaces see.
+pub(crate) async fn rotates(world: &World, workspaces: usize) {
+    let checks = world.service.requests("getWorkspace").await.len();
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.asked("getWorkspace", checks + workspaces).await;
+}
+
 /// Runs that end, expire, are cancelled and orphaned, and a rotation, which that many Workspaces see.
 async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     for (name, policy) in [("cancelled", "Cancel"), ("orphan", "Orphan")] {
@@ -90,11 +97,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
         create(world, name, policy, json!({"outcome": "never"})).await;
         world.state(name, "running").await;
     }
-    let checks = world.service.requests("getWorkspace").await.len();
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.asked("getWorkspace", checks + workspaces).await;
-
+    rotates(world, workspaces).await;
     let quick = json!({"runTimeMs": 1});
     create(world, "train", json!({}), quick.clone()).await;
     world.phase("train", Phase::Succeeded).await;
@@ -112,26 +115,21 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
 
 /// Lets only the operator write statuses and intents from now on.
 async fn fenced_in(world: &World) {
-    let policy = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/deploy/kustomize/components/status-policy/policy.yaml"
-    );
-    let policy = Path::new(policy);
-    world.control_plane.apply_file(policy).await.unwrap();
+    let policy = text("deploy/kustomize/components/status-policy/policy.yaml");
+    world.control_plane.apply_yaml(&policy).await.unwrap();
     world.create_run("probe", json!({"suspend": true})).await;
-    let edit = r#"--patch={"status": {"state": "forged"}}"#;
-    let forge = [
-        "patch",
-        "run",
-        "probe",
-        "--subresource=status",
-        "--type=merge",
-    ];
-    let forge = [&forge[..], &["--dry-run=server", edit]].concat();
+    let forged = Patch::Merge(json!({"status": {"state": "forged"}}));
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
     eventually("the policy is in force", async || {
-        match world.kubectl(&forge, "").await {
-            Err(told) if told.contains("only the operator writes the status") => Ok(()),
-            other => Err(format!("{other:?}")),
+        let forged = world.runs().patch_status("probe", &params, &forged).await;
+        let told = forged.map_or_else(|error| error.to_string(), |run| format!("{run:?}"));
+        if told.contains("only the operator writes the status") {
+            Ok(())
+        } else {
+            Err(told)
         }
     })
     .await;
@@ -169,7 +167,6 @@ async fn assert_least(world: &World, rules: Option<Vec<PolicyRule>>) {
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let world = World::with(Setup {
-        plane: Plane::Alone,
         everywhere: true,
         operator: ELECTED.to_vec(),
         rights: Rights::Deployed,
@@ -189,7 +186,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
 async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
     // Others give the same account the rights for every namespace.
     let world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Own(own_control_plane().await),
         operator: ELECTED.to_vec(),
         rights: Rights::DeployedHere,
         ..Setup::default()

@@ -15,28 +15,14 @@ async fn a_full_life_makes_every_documented_request_as_documented() {
     let world = World::new().await;
     world.running("train").await;
     world.asked("streamEvents", 1).await;
-    world
-        .patch_run("train", json!({"spec": {"cancel": true}}))
-        .await;
+    let cancel = json!({"spec": {"cancel": true}});
+    world.patch_run("train", cancel).await;
     world.phase("train", Phase::Cancelled).await;
     let record = world.service.record();
     assert_eq!(record.violations, Vec::<String>::new());
     let operations = Document::pinned().operations.iter();
     let all: BTreeSet<String> = operations.map(|operation| operation.id.clone()).collect();
     assert_eq!(record.operations, all);
-}
-
-/// Proves: L-document
-#[tokio::test]
-async fn requests_outlive_the_service_that_got_them() {
-    let mut world = World::new().await;
-    world.asked("getVersion", 1).await;
-    let before = world.service.record().requests;
-    assert!(before > 0, "no request was recorded");
-    world.service.delete("requests").await;
-    world.service.kill();
-    world.service.start_again().await;
-    assert!(world.service.record().requests >= before);
 }
 
 /// Proves: L-document

@@ -146,7 +146,7 @@ async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere"], "verbs": ["get"],
     }}]);
     let patch = format!("--patch={allow}");
-    let allow = ["patch", "role", "operator-secrets", "--type=json", &patch];
+    let allow = ["patch", "role", "operator", "--type=json", &patch];
     world.kubectl(&allow, "").await.unwrap();
     world.workspace_ready("other", "True", "Verified").await;
     world.heals("train").await;

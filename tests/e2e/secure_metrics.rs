@@ -6,24 +6,15 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::Response;
 use reqwest::tls::TlsInfo;
 use serde_json::json;
 
 use crate::security::hits;
-use crate::support::{Audit, DEPLOYED, Plane, Rights, Setup, World, eventually, free_port};
+use crate::support::{Audit, DEPLOYED, Rights, Setup, World, eventually, free_port, says};
 
 /// The user that scrapes.
 const SCRAPER: &str = "prometheus";
-
-/// An answer to a scrape.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    retry_after: Option<String>,
-    challenge: Option<String>,
-    text: String,
-    certificate: Vec<u8>,
-}
 
 /// A scraper that verifies no certificate, and so shows which one it met.
 struct Scraper {
@@ -42,38 +33,26 @@ impl Scraper {
         }
     }
 
-    async fn get(&self, path: &str, authorization: Option<&str>) -> Result<Answer, String> {
+    async fn get(&self, path: &str, authorization: Option<&str>) -> reqwest::Result<Response> {
         let url = format!("https://127.0.0.1:{}/{path}", self.port);
         let mut request = self.http.get(url);
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
         }
-        let answer = request.send().await.map_err(|e| format!("{e:?}"))?;
-        let header = |name: &str| {
-            let value = answer.headers().get(name)?;
-            Some(value.to_str().unwrap().to_owned())
-        };
-        let tls = answer.extensions().get::<TlsInfo>();
-        Ok(Answer {
-            status: answer.status().as_u16(),
-            retry_after: header("retry-after"),
-            challenge: header("www-authenticate"),
-            certificate: tls.unwrap().peer_certificate().unwrap().to_owned(),
-            text: answer.text().await.map_err(|e| format!("{e:?}"))?,
-        })
+        request.send().await
     }
 
     /// A scrape with this token.
-    async fn scrape(&self, token: &str) -> Answer {
+    async fn scrape(&self, token: &str) -> Response {
         let bearer = format!("Bearer {token}");
         self.get("metrics", Some(&bearer)).await.unwrap()
     }
 
     /// Waits for this status of a scrape: verdicts are kept for some seconds.
-    async fn until(&self, token: &str, status: u16) -> Answer {
+    async fn until(&self, token: &str, status: u16) -> Response {
         eventually(&format!("a scrape is answered {status}"), async || {
             let answer = self.scrape(token).await;
-            if answer.status == status {
+            if answer.status() == status {
                 Ok(answer)
             } else {
                 Err(format!("{answer:?}"))
@@ -81,29 +60,6 @@ impl Scraper {
         })
         .await
     }
-}
-
-/// A `ServiceAccount` that may do nothing, and a token of it.
-async fn scraper_token(world: &World) -> String {
-    let create = ["create", "serviceaccount", SCRAPER];
-    world.kubectl(&create, "").await.unwrap();
-    let token = world.kubectl(&["create", "token", SCRAPER], "").await;
-    token.unwrap().trim().to_owned()
-}
-
-/// A world with the permissions of the chart's roles, whose metrics are served over TLS; the port.
-async fn least_world() -> (World, Scraper) {
-    let port = free_port();
-    let listen: &str = format!("127.0.0.1:{port}").leak();
-    let world = World::with(Setup {
-        plane: Plane::Alone,
-        everywhere: true,
-        operator: vec!["--metrics-listen", listen],
-        rights: Rights::Deployed,
-        ..Setup::default()
-    })
-    .await;
-    (world, Scraper::new(port))
 }
 
 fn reviews(world: &World, resource: &str) -> usize {
@@ -119,16 +75,27 @@ fn reviews(world: &World, resource: &str) -> usize {
 /// Proves: X-secure-metrics, X-canary
 #[tokio::test]
 async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
-    let (mut world, scraper) = least_world().await;
-    let token = scraper_token(&world).await;
+    let scraper = Scraper::new(free_port());
+    let mut world = World::with(Setup {
+        everywhere: true,
+        operator: vec![
+            "--metrics-listen",
+            format!("127.0.0.1:{}", scraper.port).leak(),
+        ],
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
+    // A user who may do nothing.
+    let create = ["create", "serviceaccount", SCRAPER];
+    world.kubectl(&create, "").await.unwrap();
+    let token = world.kubectl(&["create", "token", SCRAPER], "").await;
+    let token = token.unwrap().trim().to_owned();
 
     // The operator may not ask yet.
     let answer = scraper.scrape(&token).await;
-    assert_eq!(
-        (answer.status, answer.retry_after.as_deref()),
-        (503, Some("1")),
-        "{answer:?}"
-    );
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.headers()["retry-after"], "1");
     let ask = json!([
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
@@ -139,18 +106,10 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
     // A user of the cluster without the permission.
     scraper.until(&token, 403).await;
     let read = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
-    let account = (world.namespace.as_str(), SCRAPER);
-    world
-        .grant("Cluster", "metrics-reader", &read, account)
-        .await;
-    let answer = scraper.until(&token, 200).await;
-    assert!(
-        answer
-            .text
-            .contains("run_operator_runs{phase=\"Active\"} 0"),
-        "{}",
-        answer.text
-    );
+    let (account, reader) = ((world.namespace.as_str(), SCRAPER), "metrics-reader");
+    world.grant("Cluster", reader, &read, account).await;
+    let text = scraper.until(&token, 200).await.text().await.unwrap();
+    says(&text, &["run_operator_runs{phase=\"Active\"} 0"]);
 
     refused_without_a_token(&scraper).await;
     many_scrapes_cost_few_reviews(&scraper, &world, &token).await;
@@ -163,19 +122,13 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
     // While the API server is away there is no verdict, and afterwards there is one.
     world.control_plane.stop_apiserver().unwrap();
     let answer = scraper.until(&token, 503).await;
-    assert_eq!(answer.retry_after.as_deref(), Some("1"), "{answer:?}");
+    assert_eq!(answer.headers()["retry-after"], "1");
     world.control_plane.start_apiserver().await.unwrap();
     scraper.until(&token, 403).await;
 
-    let moved = world.operator().fetch("metrics").await.unwrap();
-    assert_eq!(moved.0, 404);
-    assert!(
-        moved
-            .1
-            .contains(&format!("over TLS at port {}", scraper.port)),
-        "{}",
-        moved.1
-    );
+    let (status, moved) = world.operator().fetch("metrics").await.unwrap();
+    assert_eq!(status, 404);
+    says(&moved, &[&format!("over TLS at port {}", scraper.port)]);
     for path in ["healthz", "readyz"] {
         assert_eq!(world.operator().fetch(path).await.unwrap().0, 200);
     }
@@ -201,45 +154,34 @@ async fn refused_without_a_token(scraper: &Scraper) {
         Some("Bearer no-token-of-this-cluster"),
     ] {
         let answer = scraper.get("metrics", authorization).await.unwrap();
-        assert_eq!(answer.status, 401, "{authorization:?}: {answer:?}");
-        assert_eq!(answer.challenge.as_deref(), Some("Bearer"));
-        assert!(!answer.text.contains("run_operator_"), "{}", answer.text);
+        assert_eq!(answer.status(), 401, "{authorization:?}");
+        assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+        let text = answer.text().await.unwrap();
+        assert!(!text.contains("run_operator_"), "{text}");
     }
     for path in ["healthz", "readyz", ""] {
-        assert_eq!(scraper.get(path, None).await.unwrap().status, 404);
+        assert_eq!(scraper.get(path, None).await.unwrap().status(), 404);
     }
     let long = format!("Bearer {}", "x".repeat(32 * 1024));
     let refused = scraper.get("metrics", Some(&long)).await;
-    assert!(
-        !matches!(&refused, Ok(answer) if answer.status != 431),
-        "{refused:?}"
-    );
+    assert!(refused.is_err() || refused.is_ok_and(|answer| answer.status() == 431));
 }
 
 /// A verdict is used for ten seconds, however long the scrapes take on this machine.
 async fn many_scrapes_cost_few_reviews(scraper: &Scraper, world: &World, token: &str) {
-    let before = [
-        reviews(world, "tokenreviews"),
-        reviews(world, "subjectaccessreviews"),
-    ];
+    let reviews = || ["tokenreviews", "subjectaccessreviews"].map(|kind| reviews(world, kind));
+    let before = reviews();
     let began = Instant::now();
     for _ in 0..10 {
         let five = [(); 5].map(|()| scraper.scrape(token));
         for answer in futures::future::join_all(five).await {
-            assert_eq!(answer.status, 200, "{answer:?}");
+            assert_eq!(answer.status(), 200);
         }
     }
     let most = usize::try_from(began.elapsed().as_secs()).unwrap() / 10 + 2;
-    let after = [
-        reviews(world, "tokenreviews"),
-        reviews(world, "subjectaccessreviews"),
-    ];
-    for (before, after) in before.into_iter().zip(after) {
-        assert!(
-            after - before <= most,
-            "{} reviews of 50 scrapes",
-            after - before
-        );
+    for (before, after) in before.into_iter().zip(reviews()) {
+        let made = after - before;
+        assert!(made <= most, "{made} reviews of 50 scrapes");
     }
 }
 
@@ -247,26 +189,13 @@ async fn many_scrapes_cost_few_reviews(scraper: &Scraper, world: &World, token: 
 fn write_certificate(files: &[PathBuf; 2]) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let der = made.cert.der().to_vec();
-    std::fs::write(
-        &files[1],
-        pem("PRIVATE KEY", made.signing_key.serialized_der()),
-    )
-    .unwrap();
-    std::fs::write(&files[0], pem("CERTIFICATE", &der)).unwrap();
+    let key = made.signing_key.serialized_der();
+    for (file, kind, der) in [(1, "PRIVATE KEY", key), (0, "CERTIFICATE", der.as_slice())] {
+        let text = STANDARD.encode(der);
+        let pem = format!("-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n");
+        std::fs::write(&files[file], pem).unwrap();
+    }
     der
-}
-
-fn pem(kind: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let lines: Vec<&str> = text
-        .as_bytes()
-        .chunks(64)
-        .map(|l| std::str::from_utf8(l).unwrap())
-        .collect();
-    format!(
-        "-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n",
-        lines.join("\n")
-    )
 }
 
 /// Proves: X-secure-metrics
@@ -291,21 +220,20 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     .await;
     // A scraper without a token meets the certificate as well as any. Each has a connection of its own.
     let met = async || {
-        Scraper::new(port)
-            .get("metrics", None)
-            .await
-            .map(|a| a.certificate)
+        let answer = Scraper::new(port).get("metrics", None).await.unwrap();
+        let tls: &TlsInfo = answer.extensions().get().unwrap();
+        tls.peer_certificate().unwrap().to_owned()
     };
-    assert_eq!(met().await.unwrap(), first);
+    assert_eq!(met().await, first);
 
     std::fs::write(&files[0], "no certificate").unwrap();
     world.logs("the previous one stays in use").await;
-    assert_eq!(met().await.unwrap(), first);
+    assert_eq!(met().await, first);
 
     let second = write_certificate(&files);
     eventually("the new certificate is used", async || match met().await {
-        Ok(shown) if shown == second => Ok(()),
-        other => Err(format!("{:?}", other.map(|der| der == first))),
+        shown if shown == second => Ok(()),
+        _ => Err("another"),
     })
     .await;
 }
@@ -316,11 +244,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 async fn silent_clients_delay_no_probe_and_lose_their_place() {
     const SILENT: usize = 100;
     let port = free_port();
-    let world = World::with(Setup {
-        operator: vec!["--metrics-listen", format!("[::]:{port}").leak()],
-        ..Setup::default()
-    })
-    .await;
+    let world = World::with_flags(&["--metrics-listen", format!("[::]:{port}").leak()]).await;
     let mut silent = Vec::new();
     for _ in 0..SILENT {
         silent.push(TcpStream::connect(("127.0.0.1", port)).unwrap());
@@ -328,7 +252,7 @@ async fn silent_clients_delay_no_probe_and_lose_their_place() {
     assert_eq!(world.operator().fetch("healthz").await.unwrap().0, 200);
     eventually("it is scraped again", async || {
         match Scraper::new(port).get("metrics", None).await {
-            Ok(answer) if answer.status == 401 => Ok(()),
+            Ok(answer) if answer.status() == 401 => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

@@ -1,7 +1,6 @@
 //! Runs that have ended: a start doesn't touch them.
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use run_operator::api::Phase;
@@ -31,10 +30,7 @@ async fn old_runs() -> World {
     for name in NAMES {
         let mut status = serde_json::to_value(world.run(name).await.status).unwrap();
         make_old(&mut status);
-        let patch = Patch::Merge(json!({"status": status}));
-        let params = PatchParams::default();
-        let patched = world.runs().patch_status(name, &params, &patch).await;
-        patched.unwrap();
+        world.patch_status(name, status).await;
     }
     world
 }
@@ -59,10 +55,6 @@ async fn of_runs(world: &World, metric: &str) -> f64 {
     of_runs.map(|one| one.value).sum()
 }
 
-async fn remembers(world: &World, count: f64) {
-    world.metric_is("run_operator_remembered_runs", count).await;
-}
-
 /// Proves: B-ended, P-terminal
 #[tokio::test]
 async fn a_start_does_nothing_for_runs_that_have_ended() {
@@ -85,7 +77,7 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
         })
         .await;
     }
-    remembers(&world, 0.0).await;
+    world.metric_is("run_operator_remembered_runs", 0.0).await;
     let published = "run_operator_events_dropped_total{cause=\"repeated\"}";
     assert_eq!(world.operator().metric(published).await, 0.0);
     assert_eq!(before, versions(&world).await);

@@ -6,20 +6,16 @@ use std::path::Path;
 use std::process::Command;
 
 use flate2::read::GzDecoder;
-use run_operator::api::ConditionType as Type;
 use serde_json::{Value, json};
 
-use crate::support::{Audit, TOKEN, World};
+use crate::runs::{SUCCEEDED, shows};
+use crate::support::{Audit, Setup, TOKEN, World, output_of, says};
 
 /// In a workload, which may hold what support must not see.
 const CANARY: &str = "canary-in-a-workload";
 
-/// Writes a bundle as the administrator; its files by their names, and what the command printed.
-async fn bundle(world: &World, args: &[&str]) -> (BTreeMap<String, String>, String) {
-    bundle_as(world, world.control_plane.kubeconfig(), args).await
-}
-
-async fn bundle_as(
+/// Writes a bundle; its files by their names, and what the command printed.
+async fn bundle(
     world: &World,
     kubeconfig: &Path,
     args: &[&str],
@@ -32,53 +28,34 @@ async fn bundle_as(
         .args(args)
         .args(["--operator-namespace", &world.namespace])
         .env("KUBECONFIG", kubeconfig);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap())
-        .await
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{said}");
-    (files(&file), said)
-}
-
-fn files(archive: &Path) -> BTreeMap<String, String> {
-    let file = std::fs::File::open(archive).unwrap();
-    let mut archive = tar::Archive::new(GzDecoder::new(file));
-    let read = |mut entry: tar::Entry<'_, GzDecoder<std::fs::File>>| {
+    let said = output_of(command, "").await.unwrap();
+    let file = std::fs::File::open(file).unwrap();
+    let mut files = BTreeMap::new();
+    for entry in tar::Archive::new(GzDecoder::new(file)).entries().unwrap() {
+        let mut entry = entry.unwrap();
         let mut text = String::new();
         entry.read_to_string(&mut text).unwrap();
         let path = entry.path().unwrap().display().to_string();
-        let path = path
-            .strip_prefix("run-operator-support/")
-            .unwrap()
-            .to_owned();
-        (path, text)
-    };
-    archive
-        .entries()
-        .unwrap()
-        .map(|entry| read(entry.unwrap()))
-        .collect()
+        let path = path.strip_prefix("run-operator-support/").unwrap();
+        files.insert(path.to_owned(), text);
+    }
+    (files, said)
 }
 
-/// A Run as `kubectl apply` makes it, which keeps a copy of the manifest in an annotation.
-async fn apply(world: &World) {
+/// Proves: K-bundle, R7
+#[tokio::test]
+async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
+    let world = World::unattended(Setup::default()).await;
+    // `kubectl apply` keeps a copy of the manifest in an annotation.
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
         "spec": {"workload": {"image": "i", "secretLooking": CANARY}},
     });
     let apply = ["apply", "-f", "-"];
     world.kubectl(&apply, &run.to_string()).await.unwrap();
-    world
-        .condition("train", Type::Finished, "True", "Succeeded")
-        .await;
-}
-
-/// Proves: K-bundle, R7
-#[tokio::test]
-async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
-    let world = World::new().await;
-    apply(&world).await;
-    let (files, said) = bundle(&world, &[]).await;
+    shows(&world, "train", SUCCEEDED, "Succeeded").await;
+    let administrator = world.control_plane.kubeconfig();
+    let (files, said) = bundle(&world, administrator, &[]).await;
     for (name, text) in &files {
         assert!(!text.contains(TOKEN), "the token is in {name}");
         assert!(!text.contains(CANARY), "the workload is in {name}");
@@ -86,10 +63,8 @@ async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
     let path = format!("runs/{}/train.json", world.namespace);
     let run: Value = serde_json::from_str(&files[&path]).unwrap();
     assert_eq!(run["status"]["phase"], "Succeeded");
-    assert_eq!(
-        run["spec"]["workload"]["sha256"].as_str().unwrap().len(),
-        64
-    );
+    let hash = run["spec"]["workload"]["sha256"].as_str().unwrap();
+    assert_eq!(hash.len(), 64);
     let workspace = format!("workspaces/{}/default.json", world.namespace);
     for name in [
         &workspace,
@@ -98,44 +73,36 @@ async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
         "doctor.json",
         "crds/runs.run-operator.dev.json",
     ] {
-        assert!(
-            files.contains_key(name),
-            "{name} is not among {:?}",
-            files.keys()
-        );
+        let names = files.keys();
+        assert!(files.contains_key(name), "{name} is not among {names:?}");
     }
-    assert!(
-        !files.keys().any(|name| name.contains("secret")),
-        "{:?}",
-        files.keys()
-    );
+    let secrets = files.keys().filter(|name| name.contains("secret"));
+    assert_eq!(secrets.count(), 0);
     // The operator of this test is a process: there is no Deployment.
     let missing = "the Deployment, Pods, logs and metrics: ";
-    assert!(said.contains(&format!("not in it: {missing}")), "{said}");
-    let readme = &files["README.txt"];
-    assert!(readme.contains(&format!("\n- {missing}")), "{readme}");
+    says(&said, &[&format!("not in it: {missing}")]);
+    says(&files["README.txt"], &[&format!("\n- {missing}")]);
 
-    let (files, _) = bundle(&world, &["--include-workloads"]).await;
+    let (files, _) = bundle(&world, administrator, &["--include-workloads"]).await;
     let run: Value = serde_json::from_str(&files[&path]).unwrap();
     assert_eq!(run["spec"]["workload"]["secretLooking"], CANARY);
-    assert!(files["README.txt"].contains("Workloads are included"));
+    says(&files["README.txt"], &["Workloads are included"]);
 }
 
 /// Proves: K-bundle
 #[tokio::test]
 async fn a_bundle_reads_no_secret_even_where_it_may() {
-    let world = World::new().await;
+    let world = World::unattended(Setup::default()).await;
     let read = json!(["get", "list"]);
     let rules = json!([
         {"apiGroups": [""], "resources": ["secrets"], "verbs": read},
         {"apiGroups": ["run-operator.dev"], "resources": ["workspaces"], "verbs": read},
     ]);
     let kubeconfig = world.user("support", &rules).await;
-    let (files, _) = bundle_as(&world, &kubeconfig, &[]).await;
+    let (files, _) = bundle(&world, &kubeconfig, &[]).await;
     let workspace = format!("workspaces/{}/default.json", world.namespace);
     assert!(files.contains_key(&workspace), "{:?}", files.keys());
-    let readme = &files["README.txt"];
-    assert!(readme.contains("\n- runs: "), "{readme}");
+    says(&files["README.txt"], &["\n- runs: "]);
     let asked = Audit::of_user(&world, "support").all_requests();
     let of = |resource: &str| {
         let about = |entry: &&Value| entry["objectRef"]["resource"] == resource;

@@ -1,7 +1,6 @@
 // Argo CD's own libraries over our files and objects: its Lua engine and settings, its diff and its sync
 // engine. The tests run it; nothing of the product needs it.
 //
-//	argocd test --cm FILE DIR           Argo CD's test format: every health_test.yaml and action_test.yaml
 //	argocd health --cm FILE             objects (a JSON list on stdin) -> their health, in the same order
 //	argocd actions --cm FILE            an object on stdin -> the names of the actions on offer
 //	argocd act --cm FILE ACTION         an object on stdin -> the merge patch that Argo CD would send
@@ -34,11 +33,9 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: argocd test|health|actions|act|manifests|sync|diff …")
+		return fmt.Errorf("usage: argocd health|actions|act|manifests|sync|diff …")
 	}
 	switch command, rest := args[0], args[1:]; command {
-	case "test":
-		return test(ctx, rest)
 	case "health":
 		return health(ctx, rest)
 	case "actions":

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::fault_schedule::WRONG;
 use super::finalizer_race::Removals;
 use crate::support::{
-    Operator, Proxy, Recipe, Setup, TOKEN, WallClock, Wire, World, eventually_after,
+    Operator, Plane, Proxy, Recipe, Setup, TOKEN, WallClock, Wire, World, eventually_after,
 };
 use test_cluster::{ControlPlane, skipped};
 
@@ -48,7 +48,7 @@ impl Stage {
     /// A new one on this control plane, with a Workspace and no operator.
     pub(crate) async fn set(control_plane: &'static ControlPlane) -> Self {
         let world = World::unattended(Setup {
-            control_plane: Some(control_plane),
+            plane: Plane::Own(control_plane),
             ..Setup::default()
         })
         .await;
@@ -58,9 +58,7 @@ impl Stage {
             let because = "no library can be loaded before the operator's own here";
             skipped("the steps of the wall clock", because);
         }
-        let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
-        let to_api_server = Wire::to(&api_server);
-        let kubeconfig = over(&world, &api_server, &to_api_server);
+        let (to_api_server, kubeconfig) = Wire::to_api_server(control_plane, world.folder());
         let base_url = to_service.base_url();
         let trace = "info,run_operator=trace";
         let args = ["--base-url", &base_url, "--log-filter", trace];
@@ -169,13 +167,4 @@ impl Stage {
         })
         .await;
     }
-}
-
-/// The kubeconfig of the world, over the wire.
-fn over(world: &World, address: &str, wire: &Wire) -> PathBuf {
-    let given = world.recipe();
-    let text = std::fs::read_to_string(&given.kubeconfig).unwrap();
-    let path = given.log.with_file_name("over-the-wire.kubeconfig");
-    std::fs::write(&path, text.replace(address, &wire.address().to_string())).unwrap();
-    path
 }

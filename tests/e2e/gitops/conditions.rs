@@ -1,66 +1,72 @@
 //! Every row of the conditions table, made by real Runs, and read by kstatus, Argo CD's health script and Flux's
 //! expressions.
 
-use kube::api::{Patch, PatchParams};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use run_operator::api::Phase;
+use run_operator::api::{Phase, names};
 
 use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
-use super::testdata::{compare_or_record, message};
 use super::tools::{argocd_cm, asked, file, ready};
-use crate::support::{Plane, Setup, World, eventually};
+use crate::support::{Setup, World, eventually};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Kstatus {
-    status: String,
+/// The status and the message of Argo CD's health.
+fn health(situation: &Situation, object: &Value) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let told = conditions.find(|condition| condition["type"] == situation.told);
+    let told = told.map_or(situation.told, |told| told["message"].as_str().unwrap());
+    let begins = match situation.kstatus {
+        "Terminating" => "Being deleted: ",
+        _ => "",
+    };
+    json!({"status": situation.argo, "message": format!("{begins}{told}")})
 }
 
-#[derive(Deserialize, Debug, PartialEq)]
-struct Health {
-    status: String,
-    #[serde(default)]
-    message: String,
+/// The patch of one of Argo CD's actions.
+fn patch(action: &str) -> Value {
+    match action {
+        "cancel" => json!({"spec": {"cancel": true}}),
+        "suspend" => json!({"spec": {"suspend": true}}),
+        "resume" => json!({"spec": {"suspend": false}}),
+        "retry" => json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "now"}}}),
+        _ => panic!("no action {action}"),
+    }
 }
 
 /// Reads every situation with every tool, and panics with every deviation from the table.
-async fn read_by_all(world: &World, situations: &[Situation]) {
-    let mut seen = Vec::new();
+async fn read_by_all(world: &World, kind: &str, situations: &[Situation]) {
+    let mut objects = Vec::new();
     for situation in situations {
-        seen.push((*situation, world.raw(situation.kind, situation.name).await));
+        objects.push(world.raw(kind, situation.name).await);
     }
-    let objects: Vec<&Value> = seen.iter().map(|(_, object)| object).collect();
     let input = serde_json::to_string(&objects).unwrap();
     let cm = argocd_cm();
     let expressions = file("deploy/flux/runs.yaml").display().to_string();
-    let kstatus: Vec<Kstatus> = asked("flux", &["kstatus"], &input).await;
-    let argo: Vec<Health> = asked("argocd", &["health", "--cm", &cm], &input).await;
-    let flux: Vec<String> = asked("flux", &["health", &expressions], &input).await;
-    let mut differences = compare_or_record(&seen, &world.namespace);
-    for (i, (situation, object)) in seen.iter().enumerate() {
-        let text = object.to_string();
-        let offered: Vec<String> = asked("argocd", &["actions", "--cm", &cm], &text).await;
-        let wanted = Health {
-            status: situation.argo.to_owned(),
-            message: message(situation, object),
+    let kstatus: Vec<Value> = asked("flux", &["kstatus"], &input).await;
+    let argo: Vec<Value> = asked("argocd", &["health", "--cm", &cm], &input).await;
+    let flux: Vec<Value> = asked("flux", &["health", &expressions], &input).await;
+    let mut differences = Vec::new();
+    for (i, (situation, object)) in situations.iter().zip(&objects).enumerate() {
+        let mut compare = |what: &str, found: &Value, wanted: Value| {
+            if *found != wanted {
+                let name = situation.name;
+                differences.push(format!("{kind} {name}, {what}: {found}, not {wanted}"));
+            }
         };
-        let (name, kind) = (situation.name, situation.kind);
-        if kstatus[i].status != situation.kstatus {
-            differences.push(format!("{kind} {name}: kstatus is {}", kstatus[i].status));
-        }
-        if argo[i] != wanted {
-            differences.push(format!(
-                "{kind} {name}: Argo CD says {:?}, not {wanted:?}",
-                argo[i]
-            ));
-        }
-        if flux[i] != situation.flux {
-            differences.push(format!("{kind} {name}: the expressions say {}", flux[i]));
-        }
-        if offered != situation.actions {
-            differences.push(format!("{kind} {name}: Argo CD offers {offered:?}"));
+        compare("kstatus", &kstatus[i]["Status"], situation.kstatus.into());
+        compare("Argo CD", &argo[i], health(situation, object));
+        compare("expressions", &flux[i], situation.flux.into());
+        let text = object.to_string();
+        let offered = asked("argocd", &["actions", "--cm", &cm], &text).await;
+        compare("actions", &offered, json!(situation.actions));
+        for action in situation.actions {
+            let mut made: Value = asked("argocd", &["act", "--cm", &cm, action], &text).await;
+            // The time of a retry.
+            let time = made.pointer_mut("/metadata/annotations/run-operator.dev~1retry");
+            if let Some(time) = time.filter(|time| time.is_string()) {
+                *time = "now".into();
+            }
+            compare(action, &made, patch(action));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -72,17 +78,17 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
     refused_and_retrying(&world).await;
     two_run_ids(&world).await;
-    let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
+    let with = |mut spec: Value| {
+        spec["workload"] = json!({"image": "i", "simulate": {"outcome": "never"}});
+        spec
+    };
     for (name, spec) in [
         ("waiting", json!({"workspaceRef": {"name": "missing"}})),
         ("suspended", json!({"suspend": true})),
-        (
-            "accepted",
-            json!({"readyWhen": "Accepted", "workload": endless}),
-        ),
+        ("accepted", with(json!({"readyWhen": "Accepted"}))),
         (
             "deadline-exceeded",
-            json!({"activeDeadlineSeconds": 1, "workload": endless}),
+            with(json!({"activeDeadlineSeconds": 1})),
         ),
         ("succeeded", json!({})),
     ] {
@@ -128,7 +134,7 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     world.create_run("fresh", json!({})).await;
     let unseen = json!({"spec": {"ttlSecondsAfterFinished": 100_000}});
     world.patch_run("stale", unseen).await;
-    read_by_all(&world, RUNS).await;
+    read_by_all(&world, "Run", RUNS).await;
     world.service.delete("faults").await;
     world.start_operator().await;
 }
@@ -145,9 +151,8 @@ async fn refused_and_retrying(world: &World) {
         let fits = json!({"operation": "createRun", "image": image});
         let answer = json!({"type": "answer", "status": status, "code": name, "title": title});
         world.service.lasting_fault(fits, answer).await;
-        world
-            .create_run(name, json!({"workload": {"image": image}}))
-            .await;
+        let spec = json!({"workload": {"image": image}});
+        world.create_run(name, spec).await;
     }
     world.stalled("refused", "Forbidden").await;
     world.not_ready("retrying", "Retrying").await;
@@ -160,92 +165,97 @@ async fn two_run_ids(world: &World) {
     let late = json!({"type": "delay", "forMs": 10_000, "execute": true});
     world.service.fault(create, late).await;
     let workload = json!({"image": image, "simulate": {"outcome": "never"}});
-    let run = world
-        .create_run("two-run-ids", json!({"workload": workload}))
-        .await;
+    let spec = json!({"workload": workload});
+    let run = world.create_run("two-run-ids", spec).await;
     eventually("its create is sent", async || {
         let posts = world.posts_of(&run).await;
         if posts > 0 { Ok(()) } else { Err(posts) }
     })
     .await;
-    let other = Patch::Merge(json!({"status": {"runId": "run_fedcba9876543210"}}));
-    world
-        .runs()
-        .patch_status("two-run-ids", &PatchParams::default(), &other)
-        .await
-        .unwrap();
+    let other = json!({"runId": "run_fedcba9876543210"});
+    world.patch_status("two-run-ids", other).await;
 }
 
 /// Proves: P-argocd, P-flux, P-reasons
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
     let mut world = World::with(Setup {
-        plane: Plane::Alone,
         everywhere: true,
         ..Setup::default()
     })
     .await;
-    world
-        .secret("malformed", json!({"token": "two\nlines"}))
-        .await;
+    let malformed = json!({"token": "two\nlines"});
+    world.secret("malformed", malformed).await;
     let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
-    world.create_workspace("waiting", of("missing")).await;
-    world.create_workspace("refused", of("malformed")).await;
-    world
-        .create_workspace("suspended", json!({"suspend": true}))
-        .await;
-    for name in ["stale", "terminating"] {
-        world.create_workspace(name, json!({})).await;
+    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
+    let shared = json!({"namespaceSelector": {}});
+    let held = json!({"namespaceSelector": {}, "suspend": true});
+    for (kind, name, spec, status, reason) in [
+        ("Workspace", "default", json!({}), "True", "Verified"),
+        (
+            "Workspace",
+            "waiting",
+            of("missing"),
+            "False",
+            "SecretNotFound",
+        ),
+        (
+            "Workspace",
+            "refused",
+            of("malformed"),
+            "False",
+            "TokenMalformed",
+        ),
+        (
+            "Workspace",
+            "suspended",
+            json!({"suspend": true}),
+            "True",
+            "Verified",
+        ),
+        ("Workspace", "stale", json!({}), "True", "Verified"),
+        ("Workspace", "terminating", json!({}), "True", "Verified"),
+        ("ClusterWorkspace", "shared", shared, "True", "Verified"),
+        (
+            "ClusterWorkspace",
+            "waiting",
+            of("missing"),
+            "False",
+            "SecretNotFound",
+        ),
+        (
+            "ClusterWorkspace",
+            "refused",
+            of("malformed"),
+            "False",
+            "TokenMalformed",
+        ),
+        ("ClusterWorkspace", "suspended", held, "True", "Verified"),
+    ] {
+        let namespace = if kind == "Workspace" {
+            &world.namespace
+        } else {
+            ""
+        };
+        world.apply(namespace, kind, name, spec).await;
+        ready(&world, kind, name, status, reason).await;
     }
-    for name in ["default", "suspended", "stale", "terminating"] {
-        world.workspace_ready(name, "True", "Verified").await;
-    }
-    world
-        .workspace_ready("waiting", "False", "SecretNotFound")
-        .await;
-    world
-        .workspace_ready("refused", "False", "TokenMalformed")
-        .await;
-    let workload = json!({"image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": "never"}});
+    let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
     let needs = json!({"workspaceRef": {"name": "terminating"}, "workload": workload});
     world.create_run("train", needs).await;
     world.state("train", "running").await;
-    cluster_workspaces(&world).await;
     world.delete_workspace("terminating").await;
     world
         .workspace_ready("terminating", "False", "WorkspaceDeleting")
         .await;
     world.kill_operator();
     world.create_workspace("fresh", json!({})).await;
+    let fresh = json!({});
+    world.apply("", "ClusterWorkspace", "fresh", fresh).await;
+    let faster = json!({"rateLimit": {"burst": 50}});
     world
-        .apply("", "ClusterWorkspace", "fresh", json!({}))
+        .apply(&world.namespace, "Workspace", "stale", faster)
         .await;
-    let faster = Patch::Merge(json!({"spec": {"rateLimit": {"burst": 50}}}));
-    world
-        .workspaces()
-        .patch("stale", &PatchParams::default(), &faster)
-        .await
-        .unwrap();
-    read_by_all(&world, WORKSPACES).await;
-    read_by_all(&world, CLUSTER_WORKSPACES).await;
-}
-
-async fn cluster_workspaces(world: &World) {
-    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
-    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
-    let suspended = json!({"namespaceSelector": {}, "suspend": true});
-    for (name, spec, status, reason) in [
-        (
-            "shared",
-            json!({"namespaceSelector": {}}),
-            "True",
-            "Verified",
-        ),
-        ("suspended", suspended, "True", "Verified"),
-        ("waiting", of("missing"), "False", "SecretNotFound"),
-        ("refused", of("malformed"), "False", "TokenMalformed"),
-    ] {
-        world.apply("", "ClusterWorkspace", name, spec).await;
-        ready(world, "ClusterWorkspace", name, status, reason).await;
-    }
+    read_by_all(&world, "Workspace", WORKSPACES).await;
+    read_by_all(&world, "ClusterWorkspace", CLUSTER_WORKSPACES).await;
 }

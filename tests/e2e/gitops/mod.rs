@@ -8,5 +8,4 @@ mod drift;
 mod examples;
 mod recipes_argo;
 mod recipes_flux;
-mod testdata;
 mod tools;

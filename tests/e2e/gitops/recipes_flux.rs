@@ -4,12 +4,8 @@ use kube::ResourceExt;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::tools::{endless, text_of};
-use crate::support::World;
-
-fn example(name: &str) -> String {
-    text_of(&format!("deploy/examples/gitops/{name}.yaml"))
-}
+use super::tools::{cancelled_and_succeeded, endless, example, simulating};
+use crate::support::{World, says};
 
 /// Longer than anything here takes; a failure ends the wait at once.
 const WAIT: [&str; 2] = ["--timeout", "80s"];
@@ -21,18 +17,10 @@ async fn flux_waits_until_a_run_has_succeeded_or_failed() {
     world.flux("apply", &WAIT, &example("waves")).await.unwrap();
     let run = world.run("train").await;
     assert_eq!(run.status.unwrap().phase, Some(Phase::Succeeded));
-    let image = "image: ghcr.io/acme/train:1.4\n";
-    let fails = example("promotion/run")
-        .replace("name: train", "name: fails")
-        .replace(
-            image,
-            &format!("{image}    simulate: {{outcome: failed}}\n"),
-        );
+    let fails =
+        simulating(&example("promotion/run"), "failed").replace("name: train", "name: fails");
     let complaint = world.flux("apply", &WAIT, &fails).await.unwrap_err();
-    assert!(
-        complaint.contains("fails") && complaint.contains("Failed"),
-        "{complaint}"
-    );
+    says(&complaint, &["fails", "Failed"]);
     assert!(!complaint.contains("timeout waiting"), "{complaint}");
 }
 
@@ -54,35 +42,20 @@ async fn flux_rejects_a_changed_workload_and_recreates_it_with_force() {
     world.flux("apply", &[], &plain).await.unwrap();
     let before = world.state("train", "running").await;
     let changed = |text: &str| text.replace("train:1.4", "train:1.5");
-    let complaint = world
-        .flux("apply", &[], &changed(&plain))
-        .await
-        .unwrap_err();
-    assert!(complaint.contains("is immutable"), "{complaint}");
+    let complaint = world.flux("apply", &[], &changed(&plain)).await;
+    says(&complaint.unwrap_err(), &["is immutable"]);
     assert_eq!(world.run("train").await.uid(), before.uid());
     // The annotation of the example, in force from the moment that the object has it.
-    world
-        .flux("apply", &[], &endless(&example("rerun")))
-        .await
-        .unwrap();
+    let forced = endless(&example("rerun"));
+    world.flux("apply", &[], &forced).await.unwrap();
     assert_eq!(world.run("train").await.uid(), before.uid());
-    world
-        .flux("apply", &[], &changed(&example("rerun")))
-        .await
-        .unwrap();
+    let changed = changed(&example("rerun"));
+    world.flux("apply", &[], &changed).await.unwrap();
     let after = world.phase("train", Phase::Succeeded).await;
     assert_ne!(after.uid(), before.uid());
-    let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 2);
-    assert_eq!(
-        (&runs[0]["state"], &runs[0]["cancels"]),
-        (&json!("cancelled"), &json!(1))
-    );
+    cancelled_and_succeeded(&world).await;
     // Unlike Argo CD's options, it asks whether anything changed.
-    world
-        .flux("apply", &[], &changed(&example("rerun")))
-        .await
-        .unwrap();
+    world.flux("apply", &[], &changed).await.unwrap();
     assert_eq!(world.run("train").await.uid(), after.uid());
 }
 
@@ -99,14 +72,8 @@ async fn flux_pruning_cancels_a_run_unless_it_is_disabled_for_it() {
     }
     world.flux("delete", &[], &both).await.unwrap();
     world.gone("pruned").await;
-    assert!(
-        world
-            .run("train")
-            .await
-            .metadata
-            .deletion_timestamp
-            .is_none()
-    );
+    let kept = world.run("train").await.metadata;
+    assert_eq!(kept.deletion_timestamp, None);
     assert_eq!(world.service.get("stats").await["cancels"], 1);
 }
 
@@ -117,14 +84,11 @@ async fn a_cancellation_by_hand_is_no_drift_to_flux() {
     let manifests = endless(&example("promotion/run"));
     world.flux("apply", &[], &manifests).await.unwrap();
     world.state("train", "running").await;
-    world
-        .patch_run("train", json!({"spec": {"cancel": true}}))
-        .await;
+    let cancel = json!({"spec": {"cancel": true}});
+    world.patch_run("train", cancel).await;
     world.phase("train", Phase::Cancelled).await;
-    assert_eq!(
-        world.flux("diff", &[], &manifests).await.unwrap(),
-        json!([])
-    );
+    let differing = world.flux("diff", &[], &manifests).await.unwrap();
+    assert_eq!(differing, json!([]));
     world.flux("apply", &[], &manifests).await.unwrap();
     assert_eq!(world.run("train").await.spec.cancel, Some(true));
 }

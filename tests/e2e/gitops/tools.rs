@@ -1,13 +1,15 @@
 //! The programs of `tools/`: built once into the cache, then run like any other program.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
+use test_support::tools::go_tool;
 
 pub(super) use test_support::files::text as text_of;
 
-use crate::support::{World, eventually};
+use crate::support::{World, eventually, output_of};
 
 /// A file of the repository.
 pub(super) fn file(path: &str) -> PathBuf {
@@ -15,19 +17,11 @@ pub(super) fn file(path: &str) -> PathBuf {
 }
 
 /// The output of `tools/NAME` for arguments and input; or its error.
-pub(super) async fn tool(name: &'static str, args: &[&str], input: &str) -> Result<String, String> {
-    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    let input = input.to_owned();
-    let run = move || {
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        test_support::tools::run(name, &args, &input)
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
+async fn tool(name: &'static str, args: &[&str], input: &str) -> Result<String, String> {
+    let program = tokio::task::spawn_blocking(move || go_tool(name).unwrap());
+    let mut command = Command::new(program.await.unwrap());
+    command.args(args);
+    output_of(command, input).await
 }
 
 /// The same, as JSON.
@@ -54,13 +48,9 @@ impl World {
         more: &[&str],
         manifests: &str,
     ) -> Result<Value, String> {
-        let cm = argocd_cm();
-        let kubeconfig = self.control_plane.kubeconfig().display().to_string();
-        let mut args = vec![command, "--cm", &cm, "--app", "demo"];
-        args.extend(["--kubeconfig", &kubeconfig, "--namespace", &self.namespace]);
-        args.extend(more);
-        let printed = tool("argocd", &args, manifests).await?;
-        Ok(serde_json::from_str(&printed).unwrap())
+        let app = ["--cm", &argocd_cm(), "--app", "demo"];
+        self.gitops("argocd", command, &[&app, more].concat(), manifests)
+            .await
     }
 
     /// `flux COMMAND`, likewise.
@@ -70,11 +60,20 @@ impl World {
         more: &[&str],
         manifests: &str,
     ) -> Result<Value, String> {
+        self.gitops("flux", command, more, manifests).await
+    }
+
+    async fn gitops(
+        &self,
+        name: &'static str,
+        command: &str,
+        more: &[&str],
+        manifests: &str,
+    ) -> Result<Value, String> {
         let kubeconfig = self.control_plane.kubeconfig().display().to_string();
-        let mut args = vec![command, "--kubeconfig", &kubeconfig];
-        args.extend(["--namespace", &self.namespace]);
-        args.extend(more);
-        let printed = tool("flux", &args, manifests).await?;
+        let place = ["--kubeconfig", &kubeconfig, "--namespace", &self.namespace];
+        let args = [&[command], &place[..], more].concat();
+        let printed = tool(name, &args, manifests).await?;
         Ok(serde_json::from_str(&printed).unwrap())
     }
 
@@ -106,12 +105,31 @@ pub(super) async fn ready(world: &World, kind: &str, name: &str, status: &str, r
     .await;
 }
 
-/// A manifest whose runs continue until the test ends them. The reference service reads `simulate`.
-pub(super) fn endless(manifest: &str) -> String {
-    let image = "image: ghcr.io/acme/train:1.4\n";
+/// A manifest in `deploy/examples/gitops`.
+pub(super) fn example(name: &str) -> String {
+    text_of(&format!("deploy/examples/gitops/{name}.yaml"))
+}
+
+/// A manifest whose runs have this outcome: the reference service reads `simulate`.
+pub(super) fn simulating(manifest: &str, outcome: &str) -> String {
+    let image = "    image: ghcr.io/acme/train:1.4\n";
     assert!(manifest.contains(image), "{manifest}");
-    manifest.replace(
-        &format!("    {image}"),
-        &format!("    {image}    simulate: {{outcome: never}}\n"),
-    )
+    let with = format!("{image}    simulate: {{outcome: {outcome}}}\n");
+    manifest.replace(image, &with)
+}
+
+/// A manifest whose runs continue until the test ends them.
+pub(super) fn endless(manifest: &str) -> String {
+    simulating(manifest, "never")
+}
+
+/// The first run was cancelled once, the second has succeeded, and there is no other.
+pub(super) async fn cancelled_and_succeeded(world: &World) {
+    let runs = world.service.runs().await;
+    let ends: Vec<_> = runs
+        .iter()
+        .map(|run| (&run["state"], &run["cancels"]))
+        .collect();
+    let [cancelled, succeeded] = ["cancelled", "succeeded"].map(Value::from);
+    assert_eq!(ends, [(&cancelled, &json!(1)), (&succeeded, &json!(0))]);
 }

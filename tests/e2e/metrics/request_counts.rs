@@ -1,30 +1,36 @@
 //! Requests, as the operator counts them and as both servers do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{scrape, whole};
+use serde_json::Value;
+
+use super::scrape;
 use crate::support::{Audit, World, eventually, series};
 
+/// By two labels.
+type Counts = BTreeMap<(String, String), f64>;
+
 /// The counts of one family by two of its labels, those at zero left out.
-fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u64> {
-    let mut counts = BTreeMap::new();
-    for one in series(text)
-        .iter()
-        .filter(|one| one.name == name && one.value > 0.0)
-    {
-        let key = (one.labels[by[0]].clone(), one.labels[by[1]].clone());
-        *counts.entry(key).or_default() += whole(one.value);
+fn counts(text: &str, name: &str, by: [&str; 2]) -> Counts {
+    let mut counts = Counts::new();
+    for one in series(text) {
+        if one.name == name && one.value > 0.0 {
+            let key = by.map(|label| one.labels[label].clone()).into();
+            *counts.entry(key).or_default() += one.value;
+        }
     }
     counts
 }
 
 /// The requests in the API server's audit log, by method and status; each request once.
-fn audited(world: &World) -> BTreeMap<(String, String), u64> {
-    let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
-    for request in Audit::of(world).all_requests() {
-        if !seen.insert(request["auditID"].as_str().unwrap().to_owned()) {
-            continue;
-        }
+fn audited(world: &World) -> Counts {
+    let requests = Audit::of(world).all_requests();
+    let by_id: BTreeMap<String, &Value> = requests
+        .iter()
+        .map(|request| (request["auditID"].to_string(), request))
+        .collect();
+    let mut counts = Counts::new();
+    for request in by_id.values() {
         let method = match request["verb"].as_str().unwrap() {
             "get" | "list" | "watch" => "GET",
             "create" => "POST",
@@ -34,15 +40,15 @@ fn audited(world: &World) -> BTreeMap<(String, String), u64> {
             other => panic!("{other}"),
         };
         let code = request["responseStatus"]["code"].to_string();
-        *counts.entry((method.to_owned(), code)).or_default() += 1;
+        *counts.entry((method.to_owned(), code)).or_default() += 1.0;
     }
     counts
 }
 
 /// The requests that the service has counted, by our name of the operation and status.
-async fn served(world: &World) -> BTreeMap<(String, String), u64> {
+async fn served(world: &World) -> Counts {
     let stats = world.service.get("stats").await;
-    let mut counts = BTreeMap::new();
+    let mut counts = Counts::new();
     for (operation, by_status) in stats["requests"].as_object().unwrap() {
         let operation = match operation.as_str() {
             "getWorkspace" => "getCurrentWorkspace",
@@ -50,40 +56,28 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
             other => other,
         };
         for (status, count) in by_status.as_object().unwrap() {
-            let count = count.as_u64().unwrap();
-            if count > 0 {
-                counts.insert((operation.to_owned(), status.clone()), count);
-            }
+            let key = (operation.to_owned(), status.clone());
+            counts.insert(key, count.as_f64().unwrap());
         }
     }
+    counts.retain(|_, count| *count > 0.0);
     counts
 }
 
 pub(super) async fn match_those_of_both_servers(world: &World) {
-    eventually(
-        "the API server and the operator count the same",
-        async || {
-            let audited = audited(world);
-            let counted = counts(
-                &scrape(world).await,
-                "rest_client_requests_total",
-                ["method", "code"],
-            );
-            if counted == audited {
-                return Ok(());
-            }
-            Err(format!("{counted:?}, and in the log {audited:?}"))
-        },
-    )
-    .await;
-    let name = "run_operator_service_requests_total";
-    eventually("the service and the operator count the same", async || {
-        let served = served(world).await;
-        let counted = counts(&scrape(world).await, name, ["operation", "code"]);
-        if counted == served {
-            return Ok(());
+    eventually("both servers and the operator count the same", async || {
+        let text = scrape(world).await;
+        let by = ["method", "code"];
+        let of_api_server = counts(&text, "rest_client_requests_total", by);
+        let by = ["operation", "code"];
+        let of_service = counts(&text, "run_operator_service_requests_total", by);
+        let counted = [of_api_server, of_service];
+        let asked = [audited(world), served(world).await];
+        if counted == asked {
+            Ok(())
+        } else {
+            Err(format!("{counted:?}, and at the servers {asked:?}"))
         }
-        Err(format!("{counted:?}, and at the service {served:?}"))
     })
     .await;
 }

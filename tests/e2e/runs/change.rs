@@ -7,7 +7,7 @@ use run_operator::api::names;
 
 use crate::stale::Proxy;
 
-use super::{ACTIVE, CANCELLED, REFUSED, desk, left, plugin, runs, shows, started};
+use super::{ACTIVE, CANCELLED, HELD, REFUSED, desk, each_says, left, shows, started};
 
 /// Proves: K-change, K-retry
 #[tokio::test]
@@ -17,71 +17,50 @@ async fn each_command_changes_what_it_may_and_refuses_the_rest() {
     let begun = json!({names::INTENT_ANNOTATION: "{}"});
     let label = json!({"kustomize.toolkit.fluxcd.io/name": "apps"});
     let metadata = json!({"annotations": begun, "labels": label});
-    world
-        .patch_run("active", json!({"metadata": metadata}))
-        .await;
+    let metadata = json!({"metadata": metadata});
+    world.patch_run("active", metadata).await;
     left(&world, "refused", REFUSED, "Forbidden").await;
     left(&world, "ended", CANCELLED, "Cancelled").await;
     world.create_run("held", json!({"suspend": true})).await;
-    let held = "Pending: !Accepted !Finished !Ready";
-    shows(&world, "held", held, "Suspended").await;
-    for (command, code, part) in [
+    shows(&world, "held", HELD, "Suspended").await;
+    let commands: [(&str, i32, &[&str]); 11] = [
         (
-            &["cancel", "active"][..],
+            "cancel active",
             0,
-            "run.run-operator.dev/active cancelled\n",
+            &["run.run-operator.dev/active cancelled\n"],
         ),
         (
-            &["cancel", "active"],
+            "cancel active",
             0,
-            "active unchanged: it is being cancelled\n",
+            &["active unchanged: it is being cancelled\n"],
         ),
         (
-            &["cancel", "ended"],
+            "cancel ended",
             0,
-            "ended unchanged: it has ended (Cancelled)\n",
+            &["ended unchanged: it has ended (Cancelled)\n"],
         ),
-        (&["suspend", "ended"], 2, "ended: it has ended"),
+        ("suspend ended", 2, &["ended: it has ended"]),
         (
-            &["suspend", "active"],
+            "suspend active",
             2,
-            "active: its submission has begun; it can only be cancelled",
+            &["active: its submission has begun; it can only be cancelled"],
         ),
-        (&["suspend", "held"], 0, "held unchanged: it is suspended\n"),
-        (&["retry", "held"], 2, "It is suspended. Resume it."),
-        (
-            &["resume", "held"],
-            0,
-            "run.run-operator.dev/held resumed\n",
-        ),
-        (
-            &["retry", "ended"],
-            2,
-            "ended: It has ended. Create a new Run",
-        ),
+        ("suspend held", 0, &["held unchanged: it is suspended\n"]),
+        ("retry held", 2, &["It is suspended. Resume it."]),
+        ("resume held", 0, &["run.run-operator.dev/held resumed\n"]),
+        ("retry ended", 2, &["ended: It has ended. Create a new Run"]),
         // The one that can't be retried doesn't keep the other from it.
         (
-            &["retry", "active", "refused"],
+            "retry active refused",
             2,
-            "run.run-operator.dev/refused retried\n",
+            &[
+                "active: Nothing was refused for good",
+                "run.run-operator.dev/refused retried\n",
+            ],
         ),
-        (
-            &["retry", "active"],
-            2,
-            "active: Nothing was refused for good",
-        ),
-        (
-            &["orphan", "active", "-o", "name"],
-            0,
-            "Warning: Flux keeps active",
-        ),
-    ] {
-        let said = runs(&world, command).await.ended(code);
-        assert!(
-            said.contains(part),
-            "{command:?}: {part:?} is not in {said}"
-        );
-    }
+        ("orphan active -o name", 0, &["Warning: Flux keeps active"]),
+    ];
+    each_says(&world, &commands).await;
     let active = world.run("active").await;
     assert_eq!(active.spec.cancel, Some(true));
     assert!(!active.annotations().contains_key(names::RETRY_ANNOTATION));
@@ -100,18 +79,17 @@ async fn each_change_is_written_once_and_to_the_version_read() {
     for command in ["suspend", "resume", "orphan", "cancel"] {
         read.push(json!(world.run("train").await.resource_version()));
         for _ in 0..2 {
-            let change = plugin(&world, proxy.kubeconfig(), &[command, "train"]);
-            started(change, "").end().await.ok();
+            let words = format!("{command} train");
+            let change = started(&world, proxy.kubeconfig(), &words, "");
+            change.end().await.ok();
         }
     }
     let writes = proxy.asked(|asked| asked.verb != "get");
-    let written: Vec<Value> = writes
-        .iter()
-        .map(|asked| {
-            let patch: Value = serde_json::from_str(&asked.body).unwrap();
-            patch["metadata"]["resourceVersion"].clone()
-        })
-        .collect();
+    let to = |body: &str| {
+        let patch: Value = serde_json::from_str(body).unwrap();
+        patch["metadata"]["resourceVersion"].clone()
+    };
+    let written: Vec<Value> = writes.iter().map(|asked| to(&asked.body)).collect();
     assert_eq!(written, read);
     let asked = proxy.asked(|_| true);
     let verbs: Vec<&str> = asked.iter().map(|asked| asked.verb).collect();

@@ -1,11 +1,10 @@
 //! `events`: what the status keeps, and how many it no longer does.
 
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::support::World;
 
-use super::{SUCCEEDED, desk, left, runs, start};
+use super::{SUCCEEDED, desk, left, runs};
 
 /// Writes the last ten of so many events into the status of the Run `train`.
 async fn events(world: &World, count: usize) {
@@ -16,10 +15,7 @@ async fn events(world: &World, count: usize) {
     let kept: Vec<Value> = (count - 10..count).map(event).collect();
     let status =
         json!({"events": kept, "eventCount": count, "lastEventId": format!("e-{}", count - 1)});
-    let patch = Patch::Merge(json!({"status": status}));
-    let params = PatchParams::default();
-    let written = world.runs().patch_status("train", &params, &patch).await;
-    written.unwrap();
+    world.patch_status("train", status).await;
 }
 
 /// Proves: K-events
@@ -27,20 +23,17 @@ async fn events(world: &World, count: usize) {
 async fn events_are_printed_with_the_number_of_those_not_kept() {
     let world = desk().await;
     left(&world, "train", SUCCEEDED, "Succeeded").await;
-    let none = runs(&world, &["events", "train"]).await;
+    let none = runs(&world, "events train").await;
     assert_eq!((none.code, none.out.as_str()), (0, ""));
     assert_eq!(none.err, "No events of train yet.\n");
     events(&world, 15).await;
-    let told = runs(&world, &["events", "train"]).await;
+    let told = runs(&world, "events train").await;
     assert_eq!(told.out.lines().count(), 10);
     assert_eq!(told.err, "(5 earlier events are no longer kept)\n");
-    let json = runs(&world, &["events", "train", "-o", "json"]).await.ok();
+    let json = runs(&world, "events train -o json").await.ok();
     let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
     assert_eq!(last["id"], "e-14");
-    let follow = start(&world, &["events", "train", "-f"], "")
-        .end()
-        .await
-        .ok();
+    let follow = runs(&world, "events train -f").await.ok();
     assert_eq!(follow.lines().count(), 11, "{follow}");
     assert!(follow.ends_with("train Succeeded\n"), "{follow}");
 }

@@ -13,7 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, World};
@@ -56,35 +55,42 @@ impl Running {
     }
 }
 
-/// The program by its name as a plugin, with a kubeconfig, in the world's namespace.
-fn plugin(world: &World, kubeconfig: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    command
+/// Starts a command, by its words, under the program's name as a plugin: with a kubeconfig, in the world's namespace,
+/// with `input` on its standard input.
+fn started(world: &World, kubeconfig: &Path, words: &str, input: &str) -> Running {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_run-operator"))
         .arg0("kubectl-runs")
-        .args(args)
+        .args(words.split_whitespace())
         .args(["--namespace", &world.namespace])
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Starts a command as the administrator, with `input` on its standard input.
-fn start(world: &World, args: &[&str], input: &str) -> Running {
-    started(plugin(world, world.control_plane.kubeconfig(), args), input)
-}
-
-fn started(mut command: Command, input: &str) -> Running {
-    let mut child = command.spawn().unwrap();
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).unwrap();
     Running(child)
 }
 
+/// The same as the administrator.
+fn start(world: &World, words: &str, input: &str) -> Running {
+    started(world, world.control_plane.kubeconfig(), words, input)
+}
+
 /// A command to its end.
-async fn runs(world: &World, args: &[&str]) -> Told {
-    start(world, args, "").end().await
+async fn runs(world: &World, words: &str) -> Told {
+    start(world, words, "").end().await
+}
+
+/// Each command ends with this code, and says these parts.
+async fn each_says(world: &World, commands: &[(&str, i32, &[&str])]) {
+    for (words, code, parts) in commands {
+        let said = runs(world, words).await.ended(*code);
+        for part in *parts {
+            assert!(said.contains(part), "{words}: {part:?} is not in {said}");
+        }
+    }
 }
 
 /// A world without an operator: what commands read, the test has written.
@@ -92,9 +98,10 @@ async fn desk() -> World {
     World::unattended(Setup::default()).await
 }
 
+const HELD: &str = "Pending: !Accepted !Finished !Ready";
 const REFUSED: &str = "Pending: !Accepted !Finished !Ready Stalled";
 const ACTIVE: &str = "Active: Accepted !Finished !Ready Reconciling";
-const SUCCEEDED: &str = "Succeeded: Accepted Finished Complete Ready";
+pub(crate) const SUCCEEDED: &str = "Succeeded: Accepted Finished Complete Ready";
 const FAILED: &str = "Failed: Accepted Finished Failed !Ready Stalled";
 const CANCELLED: &str = "Cancelled: Accepted Finished Ready";
 
@@ -105,7 +112,7 @@ async fn left(world: &World, name: &str, row: &str, reason: &str) {
 }
 
 /// Writes the status of a Run as an operator does: a row of the conditions (`!` is False), all with this reason.
-async fn shows(world: &World, name: &str, row: &str, reason: &str) {
+pub(crate) async fn shows(world: &World, name: &str, row: &str, reason: &str) {
     let generation = world.run(name).await.metadata.generation;
     let (phase, kinds) = row.split_once(": ").unwrap();
     let condition = |word: &str| {
@@ -124,10 +131,7 @@ async fn shows(world: &World, name: &str, row: &str, reason: &str) {
         let state = if phase == "Active" { "running" } else { phase };
         status["state"] = state.to_lowercase().into();
     }
-    let patch = Patch::Merge(json!({"status": status}));
-    let params = PatchParams::default();
-    let written = world.runs().patch_status(name, &params, &patch).await;
-    written.unwrap();
+    world.patch_status(name, status).await;
 }
 
 /// A manifest of a Run.

@@ -8,17 +8,15 @@ use crate::stale::Proxy;
 use crate::support::{World, eventually};
 
 use super::{
-    ACTIVE, CANCELLED, FAILED, REFUSED, Running, SUCCEEDED, desk, left, plugin, runs, shows,
-    started,
+    ACTIVE, CANCELLED, FAILED, REFUSED, Running, SUCCEEDED, desk, each_says, left, shows, started,
 };
 
 /// Starts a wait for the Run `train`, which is active, through a proxy; its watch is answered.
-async fn waiting(args: &[&str]) -> (World, Proxy, Running) {
+async fn waiting(words: &str) -> (World, Proxy, Running) {
     let world = desk().await;
     left(&world, "train", ACTIVE, "Active").await;
     let proxy = Proxy::start(world.control_plane).await;
-    let args = [&["wait", "train"], args].concat();
-    let command = started(plugin(&world, proxy.kubeconfig(), &args), "");
+    let command = started(&world, proxy.kubeconfig(), words, "");
     eventually("the command watches", async || {
         let begun = proxy.asked(|asked| asked.is("watch", "runs") && asked.status == Some(200));
         if begun.is_empty() {
@@ -44,48 +42,37 @@ async fn a_wait_ends_as_its_goal_says_and_of_several_with_the_worst() {
     left(&world, "bad", FAILED, "Failed").await;
     left(&world, "refused", REFUSED, "Forbidden").await;
     left(&world, "train", ACTIVE, "Active").await;
+    let timed_out = [
+        "timed out waiting for run.run-operator.dev/train",
+        "train was not cancelled",
+        &again(&world),
+    ];
     let not_there = "Error from server (NotFound): runs.run-operator.dev \"none\" not found\n";
-    for (args, code, parts) in [
+    let commands: [(&str, i32, &[&str]); 10] = [
+        ("wait good", 0, &["run.run-operator.dev/good Succeeded\n"]),
         (
-            &["good"][..],
-            0,
-            &["run.run-operator.dev/good Succeeded\n"][..],
-        ),
-        (
-            &["run.run-operator.dev/bad"],
+            "wait run.run-operator.dev/bad",
             1,
             &["bad Failed\n", "bad: Failed: "],
         ),
-        (&["good", "bad"], 1, &["good Succeeded\n", "bad Failed\n"]),
-        (&["good", "bad", "--for", "finished"], 0, &[]),
+        ("wait good bad", 1, &["good Succeeded\n", "bad Failed\n"]),
+        ("wait good bad --for finished", 0, &[]),
         (
-            &["bad", "--for=finished", "-o", "json"],
+            "wait bad --for=finished -o json",
             0,
             &["\"phase\": \"Failed\""],
         ),
         (
-            &["refused"],
+            "wait refused",
             3,
             &["refused Stalled\n", "refused: Forbidden: "],
         ),
-        (&["bad", "refused"], 3, &[]),
-        (&["train", "--for", "accepted"], 0, &["train Active\n"]),
-        (
-            &["train", "--timeout", "100ms"],
-            124,
-            &[
-                "timed out waiting for run.run-operator.dev/train",
-                "train was not cancelled",
-                &again(&world),
-            ],
-        ),
-        (&["none"], 2, &[not_there]),
-    ] {
-        let said = runs(&world, &[&["wait"], args].concat()).await.ended(code);
-        for part in parts {
-            assert!(said.contains(part), "{args:?}: {part:?} is not in {said}");
-        }
-    }
+        ("wait bad refused", 3, &[]),
+        ("wait train --for accepted", 0, &["train Active\n"]),
+        ("wait train --timeout 100ms", 124, &timed_out),
+        ("wait none", 2, &[not_there]),
+    ];
+    each_says(&world, &commands).await;
     assert_eq!(world.run("train").await.spec.cancel, None);
 }
 
@@ -95,7 +82,7 @@ async fn a_wait_ends_as_its_goal_says_and_of_several_with_the_worst() {
 #[case::that_its_watch_missed(true)]
 #[tokio::test]
 async fn a_deletion_ends_a_wait_whatever_is_created_by_that_name(#[case] missed: bool) {
-    let (world, proxy, wait) = waiting(&[]).await;
+    let (world, proxy, wait) = waiting("wait train").await;
     if missed {
         proxy.withhold("runs", "train");
     }
@@ -116,7 +103,7 @@ async fn a_deletion_ends_a_wait_whatever_is_created_by_that_name(#[case] missed:
 #[case(Signal::TERM)]
 #[tokio::test]
 async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Signal) {
-    let (world, _proxy, wait) = waiting(&[]).await;
+    let (world, _proxy, wait) = waiting("wait train").await;
     kill_process(Pid::from_child(&wait.0), signal).unwrap();
     let said = wait.end().await.ended(130);
     assert!(said.contains("train was not cancelled"), "{said}");
@@ -127,7 +114,7 @@ async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Sign
 /// Proves: K-poll
 #[tokio::test]
 async fn a_wait_polls_nothing() {
-    let (world, proxy, wait) = waiting(&["--for", "finished"]).await;
+    let (world, proxy, wait) = waiting("wait train --for finished").await;
     for step in 0..20 {
         let value = json!({"metadata": {"labels": {"step": step.to_string()}}});
         world.patch_run("train", value).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::stale::Proxy;
 use crate::support::{TOKEN, World};
 
-use super::{plugin, runs, started};
+use super::{runs, started};
 
 /// Proves: K-why, K-rights
 #[tokio::test]
@@ -22,8 +22,8 @@ async fn a_dead_token_is_found_behind_the_workspace_as_far_as_the_user_may_look(
     without_workspaces(&world).await;
     without_secrets(&world).await;
     world.token(TOKEN).await;
-    runs(&world, &["wait", "train"]).await.ok();
-    let out = runs(&world, &["why", "train"]).await.ok();
+    runs(&world, "wait train").await.ok();
+    let out = runs(&world, "why train").await.ok();
     assert!(out.starts_with("train: Succeeded "), "{out}");
     assert!(out.ends_with("Nothing needs to be done.\n"), "{out}");
 }
@@ -31,7 +31,7 @@ async fn a_dead_token_is_found_behind_the_workspace_as_far_as_the_user_may_look(
 const REMEDY: &str = "To mend it: Put a valid token into the Secret";
 
 async fn whole_chain(world: &World) {
-    let out = runs(world, &["why", "train"]).await.ok();
+    let out = runs(world, "why train").await.ok();
     let lines: Vec<&str> = out.lines().collect();
     for (line, begins) in lines.iter().zip([
         "train: Pending for ",
@@ -44,7 +44,7 @@ async fn whole_chain(world: &World) {
     assert!(lines[0].ends_with(", WorkspaceNotReady"), "{out}");
     assert!(lines[1].contains("req_"), "{out}");
     assert_eq!(lines.len(), 4, "{out}");
-    let out = runs(world, &["why", "train", "-o", "json"]).await.ok();
+    let out = runs(world, "why train -o json").await.ok();
     let why: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(why["causes"][0]["reason"], "Unauthorized");
     assert!(!out.contains("canary"), "{out}");
@@ -53,8 +53,8 @@ async fn whole_chain(world: &World) {
 /// Of the Secret only the metadata is asked for.
 async fn metadata_alone(world: &World) {
     let proxy = Proxy::start(world.control_plane).await;
-    let why = plugin(world, proxy.kubeconfig(), &["why", "train"]);
-    started(why, "").end().await.ok();
+    let why = started(world, proxy.kubeconfig(), "why train", "");
+    why.end().await.ok();
     let asked = proxy.asked(|asked| asked.resource == "secrets");
     assert_eq!(asked.len(), 1, "{asked:?}");
     let metadata = "as=PartialObjectMetadata;";
@@ -66,14 +66,14 @@ async fn without_workspaces(world: &World) {
     let rule =
         json!([{"apiGroups": ["run-operator.dev"], "resources": ["runs"], "verbs": ["get"]}]);
     let kubeconfig = world.user("without-workspaces", &rule).await;
-    let told = async |args: &[&str]| started(plugin(world, &kubeconfig, args), "").end().await;
-    let out = told(&["why", "train"]).await.ok();
+    let told = async |words| started(world, &kubeconfig, words, "").end().await;
+    let out = told("why train").await.ok();
     let workspace = "└ Workspace default: you may not read it; the Run says: Waiting for";
     assert!(out.contains(workspace) && out.contains(REMEDY), "{out}");
-    let list = told(&["list"]).await.ended(2);
+    let list = told("list").await.ended(2);
     let forbidden = "Error from server (Forbidden): runs.run-operator.dev is forbidden";
     assert!(list.contains(forbidden), "{list}");
-    let wait = told(&["wait", "train"]).await.ended(2);
+    let wait = told("wait train").await.ended(2);
     assert!(wait.contains("Error from server (Forbidden)"), "{wait}");
 }
 
@@ -83,7 +83,7 @@ async fn without_secrets(world: &World) {
         "apiGroups": ["run-operator.dev"], "resources": ["runs", "workspaces"], "verbs": ["get"],
     });
     let kubeconfig = world.user("without-secrets", &json!([ours])).await;
-    let why = started(plugin(world, &kubeconfig, &["why", "train"]), "");
+    let why = started(world, &kubeconfig, "why train", "");
     let out = why.end().await.ok();
     let secret = "└ Secret run-operator-token: key token, you may not read it\n";
     assert!(out.contains(secret) && out.contains(REMEDY), "{out}");

@@ -8,7 +8,7 @@ use run_operator::api::{Phase, names};
 
 use super::faults::{Echo, of_a_stream, of_any_answer};
 use super::search::{everywhere, hits};
-use crate::support::{Setup, World, eventually, impatient_contract};
+use crate::support::{Plane, Setup, World, eventually, impatient_contract};
 use test_cluster::ControlPlane;
 
 /// With characters that each encoding writes in another way.
@@ -27,7 +27,7 @@ async fn world() -> World {
         operator: vec!["--contract", impatient_contract("security-canary")],
         service: vec!["--heartbeat", "1s"],
         bare: true,
-        control_plane: Some(Box::leak(Box::new(own))),
+        plane: Plane::Own(Box::leak(Box::new(own))),
         ..Setup::default()
     })
     .await;

@@ -1,6 +1,9 @@
 //! Assertions of the tests of bad input, faults and tokens.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
 use serde_json::Value;
 
 use run_operator::api::{ConditionType, Phase, Run, conditions};
@@ -35,10 +38,8 @@ impl World {
         status: &str,
         reason: &str,
     ) -> String {
-        let what = format!(
-            "the Workspace {name} has {}={status} ({reason})",
-            kind.as_str()
-        );
+        let kind_name = kind.as_str();
+        let what = format!("the Workspace {name} has {kind_name}={status} ({reason})");
         eventually(&what, async || {
             let workspace = self.workspaces().get(name).await;
             let workspace = workspace.map_err(|error| error.to_string())?;
@@ -89,47 +90,38 @@ impl World {
     /// service has no other; and all POSTs of one key had the same bytes.
     pub(crate) async fn one_run_each(&self) {
         let objects = self.runs().list(&kube::api::ListParams::default()).await;
-        let objects = objects.unwrap().items;
+        let objects = objects.unwrap().items.into_iter();
+        let submitted = objects.filter_map(|object| Some((object.uid()?, object.status?.run_id?)));
+        let submitted: BTreeMap<String, String> = submitted.collect();
         let runs = self.service.runs().await;
-        for run in &runs {
-            let owner = objects
-                .iter()
-                .find(|object| object.metadata.uid.as_deref() == run["idempotencyKey"].as_str());
-            let owner = owner.unwrap_or_else(|| panic!("a run that no object asked for: {run}"));
-            let status = owner.status.as_ref().unwrap();
-            assert_eq!(status.run_id.as_deref(), run["runId"].as_str(), "{run}");
-        }
-        let submitted = objects
-            .iter()
-            .filter(|object| object.status.as_ref().is_some_and(|s| s.run_id.is_some()));
-        assert_eq!(submitted.count(), runs.len());
-        let posts = self.service.requests("createRun").await;
-        for post in &posts {
-            let first = posts
-                .iter()
-                .find(|p| p["idempotencyKey"] == post["idempotencyKey"])
-                .unwrap();
-            assert_eq!(
-                post["bodySha256"], first["bodySha256"],
-                "another body: {post}"
-            );
-            assert!(post["bodySha256"].is_string(), "no digest in {post}");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let made = runs.iter();
+        let made = made.map(|run| (text(&run["idempotencyKey"]), text(&run["runId"])));
+        assert_eq!(made.collect::<BTreeMap<_, _>>(), submitted);
+        assert_eq!(
+            runs.len(),
+            submitted.len(),
+            "two runs for one key: {runs:?}"
+        );
+        let mut bodies = BTreeMap::new();
+        for post in self.service.requests("createRun").await {
+            let body = text(&post["bodySha256"]);
+            let first = bodies.entry(text(&post["idempotencyKey"]));
+            assert_eq!(*first.or_insert(body.clone()), body, "another body: {post}");
         }
     }
 
     /// The number of POSTs for a Run.
     pub(crate) async fn posts_of(&self, run: &Run) -> usize {
-        let posts = self.service.requests("createRun").await;
-        let of_this =
-            |post: &&Value| post["idempotencyKey"].as_str() == run.metadata.uid.as_deref();
-        posts.iter().filter(of_this).count()
+        let mut posts = self.service.requests("createRun").await;
+        posts.retain(|post| post["idempotencyKey"].as_str() == run.metadata.uid.as_deref());
+        posts.len()
     }
 
     /// The number of requests that the service answered with 401.
     pub(crate) async fn unauthorized(&self) -> u64 {
-        self.service.get("stats").await["unauthenticated"]
-            .as_u64()
-            .unwrap()
+        let stats = self.service.get("stats").await;
+        stats["unauthenticated"].as_u64().unwrap()
     }
 }
 
@@ -148,7 +140,7 @@ pub(crate) fn impatient_contract(stem: &str) -> &'static str {
 pub(crate) fn contract_file(stem: &str, changes: &[(&str, &str)]) -> String {
     let mut text = include_str!("../../../contract/profile.yaml").to_owned();
     for (from, to) in changes {
-        assert!(text.contains(from), "{from:?} is not in the contract file");
+        says(&text, &[from]);
         text = text.replace(from, to);
     }
     let path = format!("{}/{stem}.yaml", env!("CARGO_TARGET_TMPDIR"));

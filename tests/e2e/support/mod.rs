@@ -29,7 +29,7 @@ pub(crate) use planes::{Plane, own_control_plane};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{
-    STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, run_until,
+    STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, output_of, run_until,
 };
 pub(crate) use wall_clock::WallClock;
 pub(crate) use world::{Rights, Setup, World, held, intent_of, phase_of};

@@ -9,12 +9,20 @@ use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::exposition::series;
 use super::wait::eventually;
 use test_cluster::{Output, Process};
 
 /// Time for the operator to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Flags, where a test gives no others.
+const USUAL: [(&str, &str); 4] = [
+    ("--poll-min", "500ms"),
+    ("--poll-max", "3s"),
+    ("--log-filter", "trace"),
+    // Tests share a control plane, and each has an operator: none may touch what all of them see.
+    ("--cluster-workspaces", "false"),
+];
 
 /// A running operator.
 pub(crate) struct Operator {
@@ -27,8 +35,8 @@ pub(crate) struct Operator {
 #[derive(Clone)]
 pub(crate) struct Recipe {
     pub(crate) kubeconfig: PathBuf,
-    /// The namespace to watch; all, if empty.
-    pub(crate) namespace: String,
+    /// The namespace to watch; all, if there is none.
+    pub(crate) namespace: Option<String>,
     pub(crate) args: Vec<String>,
     /// Further environment variables.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
@@ -69,21 +77,13 @@ impl Operator {
             .args(&recipe.args)
             .env("KUBECONFIG", &recipe.kubeconfig)
             .envs(recipe.variables.iter().cloned());
-        if !recipe.namespace.is_empty() {
-            command.args(["--namespace", &recipe.namespace]);
+        if let Some(namespace) = &recipe.namespace {
+            command.args(["--namespace", namespace]);
         }
-        if !recipe.args.iter().any(|arg| arg == "--poll-min") {
-            command.args(["--poll-min", "500ms"]);
-        }
-        if !recipe.args.iter().any(|arg| arg == "--log-filter") {
-            command.args(["--log-filter", "trace"]);
-        }
-        if !recipe.args.iter().any(|arg| arg == "--poll-max") {
-            command.args(["--poll-max", "3s"]);
-        }
-        // Tests share a control plane, and each has an operator: none may touch what all of them see.
-        if !recipe.args.iter().any(|arg| arg == "--cluster-workspaces") {
-            command.arg("--cluster-workspaces=false");
+        for (flag, usual) in USUAL {
+            if !recipe.args.iter().any(|arg| arg == flag) {
+                command.args([flag, usual]);
+            }
         }
         let process = Process::spawn(&command, Output::File(recipe.log.clone())).unwrap();
         Self {
@@ -107,10 +107,9 @@ impl Operator {
     /// The answer of the health server: status and text.
     pub(crate) async fn fetch(&self, path: &str) -> Result<(u16, String), String> {
         let answer = self.get(path).await.map_err(|error| error.to_string())?;
-        Ok((
-            answer.status().as_u16(),
-            answer.text().await.map_err(|error| error.to_string())?,
-        ))
+        let status = answer.status().as_u16();
+        let text = answer.text().await.map_err(|error| error.to_string())?;
+        Ok((status, text))
     }
 
     /// The answer of the health server, with its headers.
@@ -119,34 +118,13 @@ impl Operator {
         self.http.get(url).send().await
     }
 
-    /// `/metrics` as Prometheus asks for it: content type and text.
-    pub(crate) async fn scrape(&self) -> (String, String) {
-        let request = self.http.get(format!("{}/metrics", self.origin));
-        let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
-        let answer = request.header("accept", accept).send().await.unwrap();
-        let kind = answer.headers()["content-type"]
-            .to_str()
-            .unwrap()
-            .to_owned();
-        (kind, answer.text().await.unwrap())
-    }
-
     /// The value of one series of `/metrics`, by its name and labels as printed.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let (_, text) = self.fetch("metrics").await.unwrap();
-        let line = text.lines().find(|line| {
-            line.strip_prefix(series)
-                .is_some_and(|rest| rest.starts_with(' '))
-        });
-        let line = line.unwrap_or_else(|| panic!("no series {series} in {text}"));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
-    }
-
-    /// The sum of all series of a metric.
-    pub(crate) async fn total(&self, metric: &str) -> f64 {
-        let (_, text) = self.fetch("metrics").await.unwrap();
-        let all = series(&text).into_iter().filter(|one| one.name == metric);
-        all.map(|one| one.value).sum()
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let found = lines.find(|(name, _)| *name == series);
+        let (_, value) = found.unwrap_or_else(|| panic!("no series {series} in {text}"));
+        value.parse().unwrap()
     }
 
     /// Sends a request for a path and reads nothing of the answer: the connection stays open. Its window and its

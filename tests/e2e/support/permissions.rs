@@ -1,8 +1,9 @@
 //! An operator with few rights, and what the API server wrote down about it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
+use kube::config::{AuthInfo, Kubeconfig};
 use serde_json::{Value, json};
 
 use super::{Rights, World};
@@ -25,82 +26,50 @@ pub(crate) const ELECTED: &[&str] = &[
 impl World {
     /// Gives the operator a service account, but for an administrator.
     pub(super) async fn restrict(&mut self, rights: Rights, everywhere: bool) {
+        let apply = async |yaml: &str| self.control_plane.apply_yaml(yaml).await.unwrap();
         let (namespace, name) = match rights {
             Rights::Administrator => return,
             Rights::Deployed => {
-                self.as_deployed().await;
+                apply(&manifest("install.yaml")).await;
                 (DEPLOYED, DEPLOYED)
             }
             Rights::DeployedHere => {
-                self.as_deployed_here().await;
+                self.create_namespace(DEPLOYED, json!({})).await;
+                let account = [
+                    "create",
+                    "serviceaccount",
+                    DEPLOYED,
+                    "--namespace",
+                    DEPLOYED,
+                ];
+                self.kubectl(&account, "").await.unwrap();
+                apply(&manifest("kustomize/base/leader-election.yaml")).await;
+                let roles = manifest("kustomize/overlays/namespaced/role.yaml");
+                let here = format!("namespace: {}", self.namespace);
+                apply(&roles.replace("namespace: team-a", &here)).await;
                 (DEPLOYED, DEPLOYED)
             }
             Rights::Secrets(rules) => {
-                self.restricted(&rules, everywhere).await;
-                (self.namespace.as_str(), NAME)
+                self.user(NAME, &rules).await;
+                let needed = json!([
+                    {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
+                    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+                    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+                ]);
+                let scope = if everywhere { "Cluster" } else { "" };
+                let account = (self.namespace.as_str(), NAME);
+                self.grant(scope, &self.namespace, &needed, account).await;
+                account
             }
         };
-        let account = account(namespace, name);
         self.recipe.kubeconfig = self.kubeconfig_of(namespace, name).await;
-        self.account = account;
-    }
-
-    /// A service account with the permissions of `rules` for Secrets of the namespace, and all else that the
-    /// operator needs, in the namespace or everywhere.
-    async fn restricted(&self, rules: &Value, everywhere: bool) {
-        let needed = json!([
-            {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
-            {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
-            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-        ]);
-        let scope = if everywhere { "Cluster" } else { "" };
-        self.service_account(NAME).await;
-        let secrets = format!("{NAME}-secrets");
-        self.grant("", &secrets, rules, (&self.namespace, NAME))
-            .await;
-        self.grant(scope, &self.namespace, &needed, (&self.namespace, NAME))
-            .await;
-    }
-
-    async fn create(&self, object: Value) {
-        let create = ["create", "-f", "-"];
-        self.kubectl(&create, &object.to_string()).await.unwrap();
-    }
-
-    async fn service_account(&self, name: &str) {
-        let metadata = json!({"name": name});
-        self.create(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))
-            .await;
-    }
-
-    /// A service account with the permissions of `deploy/install.yaml`, and no others.
-    async fn as_deployed(&self) {
-        let manifest = manifest("install.yaml");
-        self.control_plane.apply_yaml(&manifest).await.unwrap();
-    }
-
-    /// The same with the permissions of the overlay for one namespace, in this one.
-    async fn as_deployed_here(&self) {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEPLOYED}});
-        let account = json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": DEPLOYED, "namespace": DEPLOYED},
-        });
-        let roles = manifest("kustomize/overlays/namespaced/role.yaml");
-        let roles = roles.replace(
-            "namespace: team-a",
-            &format!("namespace: {}", self.namespace),
-        );
-        let leader = manifest("kustomize/base/leader-election.yaml");
-        for objects in [namespace.to_string(), account.to_string(), roles, leader] {
-            self.control_plane.apply_yaml(&objects).await.unwrap();
-        }
+        self.account = account(namespace, name);
     }
 
     /// A user of the namespace with these permissions there, and no others; the kubeconfig.
     pub(crate) async fn user(&self, name: &str, rules: &Value) -> PathBuf {
-        self.service_account(name).await;
+        let create = ["create", "serviceaccount", name];
+        self.kubectl(&create, "").await.unwrap();
         self.grant("", name, rules, (&self.namespace, name)).await;
         self.kubeconfig_of(&self.namespace, name).await
     }
@@ -109,19 +78,37 @@ impl World {
     async fn kubeconfig_of(&self, namespace: &str, name: &str) -> PathBuf {
         let token = ["create", "token", name, "--namespace", namespace];
         let token = self.kubectl(&token, "").await.unwrap();
-        let kubeconfig = self.scratch.path().join("operator.kubeconfig");
-        std::fs::copy(self.control_plane.kubeconfig(), &kubeconfig).unwrap();
-        let file = format!("--kubeconfig={}", kubeconfig.display());
-        let credentials = format!("--token={}", token.trim());
-        let user = format!("--user={name}");
-        for args in [
-            ["set-credentials", name, &credentials],
-            ["set-context", "--current", &user],
-        ] {
-            let args: Vec<&str> = [&file, "config"].into_iter().chain(args).collect();
-            self.kubectl(&args, "").await.unwrap();
+        let mut config = Kubeconfig::read_from(self.control_plane.kubeconfig()).unwrap();
+        for user in &mut config.auth_infos {
+            user.auth_info = Some(AuthInfo {
+                token: Some(token.trim().to_owned().into()),
+                ..AuthInfo::default()
+            });
         }
+        let kubeconfig = self.folder().join(format!("{name}.kubeconfig"));
+        std::fs::write(&kubeconfig, serde_json::to_string(&config).unwrap()).unwrap();
         kubeconfig
+    }
+
+    /// Makes a Role or, by `scope`, a `ClusterRole`, and binds it to a service account, by its namespace and name.
+    pub(crate) async fn grant(
+        &self,
+        scope: &str,
+        name: &str,
+        rules: &Value,
+        (namespace, account): (&str, &str),
+    ) {
+        let role = format!("{scope}Role").to_lowercase();
+        let object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{scope}Role"),
+            "metadata": {"name": name}, "rules": rules,
+        });
+        let create = ["create", "-f", "-"];
+        self.kubectl(&create, &object.to_string()).await.unwrap();
+        let (binding, role) = (format!("{role}binding"), format!("--{role}={name}"));
+        let account = format!("--serviceaccount={namespace}:{account}");
+        let bind = ["create", &binding, name, &role, &account];
+        self.kubectl(&bind, "").await.unwrap();
     }
 }
 
@@ -131,33 +118,11 @@ fn account(namespace: &str, name: &str) -> String {
 }
 
 fn manifest(path: &str) -> String {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-    std::fs::read_to_string(directory.join(path)).unwrap()
+    test_support::files::text(&format!("deploy/{path}"))
 }
 
-impl World {
-    /// Makes a Role or, by `scope`, a `ClusterRole`, and binds it to a service account, by its namespace and name.
-    pub(crate) async fn grant(
-        &self,
-        scope: &str,
-        name: &str,
-        rules: &Value,
-        (namespace, account): (&str, &str),
-    ) {
-        let group = "rbac.authorization.k8s.io";
-        let object = |kind: &str, mut with: Value| {
-            with["apiVersion"] = format!("{group}/v1").into();
-            with["kind"] = format!("{scope}{kind}").into();
-            with["metadata"] = json!({"name": name});
-            with
-        };
-        let role = json!({"apiGroup": group, "kind": format!("{scope}Role"), "name": name});
-        let account = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace});
-        self.create(object("Role", json!({"rules": rules}))).await;
-        let binding = json!({"roleRef": role, "subjects": [account]});
-        self.create(object("RoleBinding", binding)).await;
-    }
-}
+/// The stage of a request that is answered whole. A watch is logged when it begins, and again when it ends.
+const ENDED: &str = "ResponseComplete";
 
 /// Requests to the API server, from its audit log. Each is written there before its answer is sent.
 pub(crate) struct Audit {
@@ -201,9 +166,6 @@ impl Audit {
             .lines()
             .filter(|line| line.contains(&self.user))
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let received = |entry: &Value| -> Option<Timestamp> {
-            entry["requestReceivedTimestamp"].as_str()?.parse().ok()
-        };
         let theirs = |entry: &Value| match self.user.as_str() {
             "" => {
                 let agent = entry["userAgent"].as_str();
@@ -211,32 +173,32 @@ impl Audit {
             }
             user => entry["user"]["username"] == user,
         };
-        entries
-            .filter(theirs)
-            .filter(|entry| received(entry).is_some_and(|time| time >= self.since))
-            .collect()
+        let recent = |entry: &Value| {
+            let received = entry["requestReceivedTimestamp"].as_str();
+            received.is_some_and(|time| time.parse::<Timestamp>().unwrap() >= self.since)
+        };
+        let entries = entries.filter(|entry| theirs(entry) && recent(entry));
+        entries.collect()
     }
 
-    /// The number of requests about Secrets with this verb and this status.
+    /// The number of requests about Secrets with this verb and this status, which ended or, if watches, began.
     pub(crate) fn count(&self, verb: &str, status: u16) -> usize {
-        let requests = self.requests();
-        let fits = |entry: &&Value| {
-            entry["verb"] == verb
-                && entry["responseStatus"]["code"] == status
-                // A watch is logged when it begins, and again when it ends.
-                && !(verb == "watch" && entry["stage"] == "ResponseComplete")
-        };
-        requests.iter().filter(fits).count()
+        let ends = verb != "watch";
+        self.in_stage(verb, status, |stage| ends || stage != ENDED)
     }
 
     /// The number of watches of Secrets that have ended.
     pub(crate) fn ended_watches(&self) -> usize {
-        let requests = self.requests();
-        let ended = |entry: &&Value| {
-            entry["verb"] == "watch"
-                && entry["stage"] == "ResponseComplete"
-                && entry["responseStatus"]["code"] == 200
-        };
-        requests.iter().filter(ended).count()
+        self.in_stage("watch", 200, |stage| stage == ENDED)
+    }
+
+    fn in_stage(&self, verb: &str, status: u16, fits: impl Fn(&Value) -> bool) -> usize {
+        let mut requests = self.requests();
+        requests.retain(|entry| {
+            entry["verb"] == verb
+                && entry["responseStatus"]["code"] == status
+                && fits(&entry["stage"])
+        });
+        requests.len()
     }
 }

@@ -32,6 +32,8 @@ pub(crate) enum Plane {
     Managed,
     /// Whose API server takes any spec and status of Runs and Workspaces, as an older or a newer schema might.
     Loose,
+    /// The test's own.
+    Own(&'static ControlPlane),
 }
 
 /// Worlds that may be alone at the same time.
@@ -93,27 +95,21 @@ impl InUse {
                 };
                 LOOSE.get_or_init(loosened).await
             }
+            Plane::Own(own) => {
+                install(own).await;
+                own
+            }
         };
         Self {
             control_plane,
             alone,
         }
     }
-
-    /// The test's own.
-    pub(super) async fn own(control_plane: &'static ControlPlane) -> Self {
-        install(control_plane).await;
-        Self {
-            control_plane,
-            alone: None,
-        }
-    }
 }
 
 /// A control plane of a test's own. It lasts as long as the process, which ends it.
 pub(crate) async fn own_control_plane() -> &'static ControlPlane {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
-    Box::leak(Box::new(own))
+    started(Options::default()).await
 }
 
 async fn started(options: Options) -> &'static ControlPlane {

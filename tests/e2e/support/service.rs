@@ -115,11 +115,8 @@ impl Service {
 
     /// Adds a fault that lasts until the faults are cleared.
     pub(crate) async fn lasting_fault(&self, fits: Value, action: Value) {
-        self.post(
-            "faults",
-            json!({"match": fits, "action": action, "times": 0}),
-        )
-        .await;
+        let fault = json!({"match": fits, "action": action, "times": 0});
+        self.post("faults", fault).await;
     }
 
     /// Leaves the next create in doubt: its run is made and its answer lost, and every later create is
@@ -134,29 +131,22 @@ impl Service {
 
     /// Every run, as the control API shows it.
     pub(crate) async fn runs(&self) -> Vec<Value> {
-        let answer = self.get("runs").await;
-        let list = answer.get("runs").unwrap_or(&answer);
-        list.as_array()
-            .cloned()
-            .unwrap_or_else(|| panic!("no list of runs in {answer}"))
+        serde_json::from_value(self.get("runs").await).unwrap()
     }
 
     /// Requests of one operation, whatever came of them.
     pub(crate) async fn count(&self, operation: &str) -> u64 {
         let stats = self.get("stats").await;
-        let by_status = stats["requests"][operation]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        by_status.values().filter_map(Value::as_u64).sum()
+        let by_status = stats["requests"][operation].as_object();
+        let by_status = by_status.into_iter().flatten();
+        by_status.filter_map(|(_, count)| count.as_u64()).sum()
     }
 
     /// The kept requests of one operation, oldest first, also those that are not answered yet.
     pub(crate) async fn requests(&self, operation: &str) -> Vec<Value> {
-        let all = self.get("requests").await;
-        let all = all.as_array().cloned().unwrap_or_default();
-        let of_this = |request: &Value| request["operation"] == operation;
-        all.into_iter().filter(of_this).collect()
+        let mut requests: Vec<Value> = serde_json::from_value(self.get("requests").await).unwrap();
+        requests.retain(|request| request["operation"] == operation);
+        requests
     }
 
     /// The number of requests for Runs until now: creates, reads, streams and cancels, answered or not.
@@ -192,11 +182,8 @@ async fn started(folder: &Path, args: &[String], more: &[&str]) -> ReferenceServ
         record: true,
         tls: None,
     };
-    let args: Vec<&str> = args
-        .iter()
-        .map(String::as_str)
-        .chain(more.iter().copied())
-        .collect();
+    let args = args.iter().map(String::as_str);
+    let args: Vec<&str> = args.chain(more.iter().copied()).collect();
     ReferenceService::start(recipe, &args).await.unwrap()
 }
 

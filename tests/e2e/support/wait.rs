@@ -1,6 +1,7 @@
 //! Bounded waits on a condition. Nothing here measures time; the bound only ends what hangs.
 
 use std::fmt::Debug;
+use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -87,6 +88,19 @@ pub(crate) async fn run_until(
         }
     })
     .await
+}
+
+/// Runs a program to its end, with `input` on its standard input. What it printed, or what it complained about.
+pub(crate) async fn output_of(command: Command, input: &str) -> Result<String, String> {
+    let input = input.to_owned();
+    let run = move || test_support::tools::output_of(command, &input).unwrap();
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
+    }
 }
 
 /// Waits until an object no longer exists.

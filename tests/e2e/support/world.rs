@@ -1,7 +1,6 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -12,13 +11,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, names};
+use run_operator::api::{ConditionType, Phase, Run, Workspace, names};
 
 use super::operator::Recipe;
 use super::planes::{InUse, Plane};
 use super::service::TOKEN;
-use super::wait::{self, eventually, eventually_after};
-use super::{History, Operator, Service};
+use super::wait::{self, eventually, output_of};
+use super::{History, Operator, SECRET, Service, condition_of};
 use test_cluster::{ControlPlane, Scratch};
 
 /// The parts of a world that differ from the usual ones.
@@ -33,9 +32,7 @@ pub(crate) struct Setup {
     /// No Workspace, no Secret: the test makes its own.
     pub(crate) bare: bool,
     pub(crate) plane: Plane,
-    /// A control plane of the test's own, in place of `plane`.
-    pub(crate) control_plane: Option<&'static ControlPlane>,
-    /// The operator serves every namespace, and ClusterWorkspaces. Only where it is alone.
+    /// The operator serves every namespace, and ClusterWorkspaces, where it is alone.
     pub(crate) everywhere: bool,
     /// The operator takes part in an election: with these durations of lease, deadline and period, or with
     /// the usual ones. The Lease `run-operator` is in the world's namespace.
@@ -89,50 +86,52 @@ impl World {
         world
     }
 
+    /// A world with further arguments of the operator.
+    pub(crate) async fn with_flags(flags: &[&'static str]) -> Self {
+        Self::with(Setup {
+            operator: flags.to_vec(),
+            ..Setup::default()
+        })
+        .await
+    }
+
     /// A world without an operator: the test starts it.
     #[allow(
         clippy::disallowed_methods,
         reason = "compared with the times that the API server gives"
     )]
     pub(crate) async fn unattended(setup: Setup) -> Self {
-        let own = setup.control_plane;
-        let alone = own.is_some() || matches!(setup.plane, Plane::Alone);
-        let in_use = match own {
-            Some(own) => InUse::own(own).await,
-            None => InUse::new(setup.plane).await,
+        let plane = match setup.plane {
+            Plane::Shared if setup.everywhere => Plane::Alone,
+            plane => plane,
         };
+        let in_use = InUse::new(plane).await;
         let control_plane = in_use.control_plane;
         let began = Timestamp::now();
         let client = control_plane.client().await.unwrap();
         let scratch = Scratch::new("e2e").unwrap();
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
         let service = Service::start(&scratch, &setup.service).await;
+        let base_url = service.base_url();
         let mut args = Vec::new();
         if !setup.no_base_url {
-            args.extend(["--base-url".to_owned(), service.base_url()]);
+            args.extend(["--base-url", &base_url]);
         }
         if setup.everywhere {
-            assert!(alone, "others would be served too");
-            args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
-            args.extend(["--cluster-resource-namespace", &namespace].map(str::to_owned));
+            args.extend(["--cluster-workspaces", "true"]);
+            args.extend(["--cluster-resource-namespace", &namespace]);
         }
         if let Some(durations) = setup.elected {
-            args.extend(
-                ["--leader-elect", "--leader-elect-namespace", &namespace].map(str::to_owned),
-            );
-            args.extend(durations.iter().map(|&arg| arg.to_owned()));
+            args.extend(["--leader-elect", "--leader-elect-namespace", &namespace]);
+            args.extend(durations);
         }
-        args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
+        args.extend(&setup.operator);
         let recipe = Recipe {
             kubeconfig: setup
                 .through
                 .unwrap_or_else(|| control_plane.kubeconfig().to_owned()),
-            namespace: if setup.everywhere {
-                String::new()
-            } else {
-                namespace.clone()
-            },
-            args,
+            namespace: (!setup.everywhere).then(|| namespace.clone()),
+            args: args.into_iter().map(str::to_owned).collect(),
             variables: Vec::new(),
             log: scratch.path().join("operator.log"),
             files: None,
@@ -249,42 +248,27 @@ impl World {
         if spec.get("workload").is_none() {
             spec["workload"] = json!({"image": "ghcr.io/acme/train:1.4"});
         }
-        let run = json!({
-            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
-            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
-        });
-        let run: Run = serde_json::from_value(run).unwrap();
-        self.runs()
-            .create(&PostParams::default(), &run)
-            .await
-            .unwrap()
+        let run = Run::new(name, serde_json::from_value(spec).unwrap());
+        let created = self.runs().create(&PostParams::default(), &run).await;
+        created.unwrap()
     }
 
     /// Creates a Run whose workload steers the reference service (`workload.simulate`).
     pub(crate) async fn simulate(&self, name: &str, simulate: Value) -> Run {
-        self.create_run(
-            name,
-            json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}}),
-        )
-        .await
+        let workload = json!({"image": "ghcr.io/acme/train:1.4", "simulate": simulate});
+        self.create_run(name, json!({"workload": workload})).await
     }
 
     pub(crate) async fn create_workspace(&self, name: &str, spec: Value) -> Workspace {
-        let workspace = json!({
-            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
-            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
-        });
-        let workspace: Workspace = serde_json::from_value(workspace).unwrap();
-        self.workspaces()
-            .create(&PostParams::default(), &workspace)
-            .await
-            .unwrap()
+        let workspace = Workspace::new(name, serde_json::from_value(spec).unwrap());
+        let params = PostParams::default();
+        let created = self.workspaces().create(&params, &workspace).await;
+        created.unwrap()
     }
 
     /// Puts a token into the Secret of the Workspace `default`.
     pub(crate) async fn token(&self, token: &str) {
-        self.secret("run-operator-token", json!({"token": token}))
-            .await;
+        self.secret(SECRET, json!({"token": token})).await;
     }
 
     /// Creates or changes a Secret.
@@ -299,18 +283,23 @@ impl World {
         });
         let params = PatchParams::apply("tests").force();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        secrets
-            .patch(name, &params, &Patch::Apply(secret))
-            .await
-            .unwrap();
+        let applied = secrets.patch(name, &params, &Patch::Apply(secret)).await;
+        applied.unwrap();
     }
 
     /// A merge patch on a Run.
     pub(crate) async fn patch_run(&self, name: &str, patch: Value) -> Run {
-        self.runs()
-            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .unwrap()
+        let params = PatchParams::default();
+        let patched = self.runs().patch(name, &params, &Patch::Merge(patch)).await;
+        patched.unwrap()
+    }
+
+    /// A merge patch on a Run's status, as an operator writes it.
+    pub(crate) async fn patch_status(&self, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let params = PatchParams::default();
+        let patched = self.runs().patch_status(name, &params, &patch).await;
+        patched.unwrap();
     }
 
     /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
@@ -325,10 +314,8 @@ impl World {
 
     /// Asks for the deletion of a Run, and doesn't wait.
     pub(crate) async fn delete_run(&self, name: &str) {
-        self.runs()
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap();
+        let params = DeleteParams::default();
+        self.runs().delete(name, &params).await.unwrap();
     }
 
     pub(crate) async fn run(&self, name: &str) -> Run {
@@ -361,19 +348,10 @@ impl World {
         status: &str,
         reason: &str,
     ) -> Run {
-        self.run_until(
-            name,
-            &format!("has {}={status} ({reason})", kind.as_str()),
-            |run| {
-                let conditions = run
-                    .status
-                    .as_ref()
-                    .map(|s| s.conditions.as_slice())
-                    .unwrap_or_default();
-                conditions::find(conditions, kind)
-                    .is_some_and(|c| c.status == status && c.reason == reason)
-            },
-        )
+        let what = format!("has {}={status} ({reason})", kind.as_str());
+        self.run_until(name, &what, |run| {
+            condition_of(run, kind).is_some_and(|c| c.status == status && c.reason == reason)
+        })
         .await
     }
 
@@ -469,34 +447,9 @@ impl World {
     }
 
     /// Waits until the Ready condition of a Workspace has this status and reason.
-    pub(crate) async fn workspace_ready(
-        &self,
-        name: &str,
-        status: &str,
-        reason: &str,
-    ) -> Workspace {
-        eventually(
-            &format!("the Workspace {name} has Ready={status} ({reason})"),
-            async || {
-                let workspace = self
-                    .workspaces()
-                    .get(name)
-                    .await
-                    .map_err(|error| error.to_string())?;
-                let conditions = workspace
-                    .status
-                    .as_ref()
-                    .map(|s| s.conditions.as_slice())
-                    .unwrap_or_default();
-                let ready = conditions::find(conditions, ConditionType::Ready);
-                if ready.is_some_and(|c| c.status == status && c.reason == reason) {
-                    Ok(workspace)
-                } else {
-                    Err(serde_json::to_string_pretty(&workspace.status).unwrap())
-                }
-            },
-        )
-        .await
+    pub(crate) async fn workspace_ready(&self, name: &str, status: &str, reason: &str) {
+        self.workspace_condition(name, ConditionType::Ready, status, reason)
+            .await;
     }
 
     /// Begins to keep every version of this world's Runs.
@@ -509,26 +462,25 @@ impl World {
     pub(crate) async fn kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
         let mut command = self.control_plane.kubectl();
         command.args(["--namespace", &self.namespace]).args(args);
-        let input = input.to_owned();
-        let output =
-            tokio::task::spawn_blocking(move || test_support::tools::output_of(command, &input));
-        let output = output.await.unwrap().unwrap();
-        if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr).into_owned())
-        }
+        output_of(command, input).await
     }
 
-    /// The Kubernetes Events about a Run with this reason.
-    pub(crate) async fn events(&self, name: &str, reason: &str) -> Vec<Event> {
+    /// The Kubernetes Events about an object.
+    pub(crate) async fn about(&self, name: &str) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let all = api.list(&ListParams::default()).await.unwrap();
-        let about = |event: &Event| {
-            let regarding = event.regarding.as_ref().and_then(|r| r.name.as_deref());
-            regarding == Some(name) && event.reason.as_deref() == Some(reason)
-        };
-        all.items.into_iter().filter(about).collect()
+        let mut events = api.list(&ListParams::default()).await.unwrap().items;
+        events.retain(|event| {
+            let regarding = event.regarding.as_ref();
+            regarding.is_some_and(|object| object.name.as_deref() == Some(name))
+        });
+        events
+    }
+
+    /// Those with this reason.
+    pub(crate) async fn events(&self, name: &str, reason: &str) -> Vec<Event> {
+        let mut events = self.about(name).await;
+        events.retain(|event| event.reason.as_deref() == Some(reason));
+        events
     }
 
     /// Waits for a Kubernetes Event about a Run, and gives back its text.
@@ -543,12 +495,7 @@ impl World {
 
     /// Waits until the service was asked for `operation` so many times, answered or not.
     pub(crate) async fn asked(&self, operation: &str, times: usize) {
-        self.asked_after(Duration::ZERO, operation, times).await;
-    }
-
-    /// The same for what comes later by its nature: `more` is added to the patience.
-    pub(crate) async fn asked_after(&self, more: Duration, operation: &str, times: usize) {
-        eventually_after(more, &format!("{times} requests {operation}"), async || {
+        eventually(&format!("{times} requests {operation}"), async || {
             let asked = self.service.requests(operation).await.len();
             if asked >= times { Ok(()) } else { Err(asked) }
         })
@@ -582,13 +529,9 @@ impl World {
         let object = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": spec,
-        })
-        .to_string();
-        let applied = if namespace.is_empty() {
-            self.control_plane.apply_yaml(&object).await
-        } else {
-            self.control_plane.apply_yaml_in(namespace, &object).await
-        };
+        });
+        let plane = self.control_plane;
+        let applied = plane.apply_yaml_in(namespace, &object.to_string()).await;
         applied.unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::io::{
@@ -11,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use test_cluster::free_port;
+use test_cluster::{ControlPlane, free_port};
 
 /// Bytes that are on their way to a server in this process.
 const ON_THE_WAY: usize = 64 << 10;
@@ -45,8 +46,10 @@ pub(crate) struct Wire {
 struct Shared {
     far: Far,
     mode: watch::Sender<Mode>,
-    /// Grows with each cut.
-    cuts: watch::Sender<u64>,
+    /// Told of each cut.
+    cuts: watch::Sender<()>,
+    /// Told when the present connections are forgotten.
+    forgotten: watch::Sender<()>,
 }
 
 impl Wire {
@@ -55,11 +58,26 @@ impl Wire {
         Self::new(Far::Program(address.parse().unwrap()))
     }
 
+    /// A wire to the API server, and the administrator's kubeconfig that leads over it, in this folder.
+    pub(crate) fn to_api_server(control_plane: &ControlPlane, folder: &Path) -> (Self, PathBuf) {
+        let address = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
+        let wire = Self::to(&address);
+        let text = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
+        let kubeconfig = folder.join("over-the-wire.kubeconfig");
+        std::fs::write(
+            &kubeconfig,
+            text.replace(&address, &wire.address.to_string()),
+        )
+        .unwrap();
+        (wire, kubeconfig)
+    }
+
     pub(super) fn new(far: Far) -> Self {
         let shared = Arc::new(Shared {
             far,
             mode: watch::Sender::new(Mode::Open),
-            cuts: watch::Sender::new(0),
+            cuts: watch::Sender::new(()),
+            forgotten: watch::Sender::new(()),
         });
         // Not one of the kernel's choice, which could be another's while this wire refuses.
         let (address, socket) = loop {
@@ -100,7 +118,12 @@ impl Wire {
 
     /// Cuts every connection that there is now.
     pub(crate) fn cut(&self) {
-        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+        self.shared.cuts.send_replace(());
+    }
+
+    /// Forgets every connection that there is now, as a router does: nothing passes on it any more, and it doesn't end.
+    pub(crate) fn forget(&self) {
+        self.shared.forgotten.send_replace(());
     }
 }
 
@@ -150,13 +173,13 @@ async fn carry(near: TcpStream, shared: Arc<Shared>) {
         match &shared.far {
             Far::Program(address) => {
                 if let Ok(far) = TcpStream::connect(address).await {
-                    pass(near, far, &shared.mode).await;
+                    pass(near, far, &shared).await;
                 }
             }
             Far::Server(serve) => {
                 let (far, theirs) = duplex(ON_THE_WAY);
                 serve(theirs);
-                pass(near, far, &shared.mode).await;
+                pass(near, far, &shared).await;
             }
         }
     };
@@ -167,18 +190,20 @@ async fn carry(near: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Both ways at once.
-async fn pass(near: TcpStream, far: impl AsyncRead + AsyncWrite, mode: &watch::Sender<Mode>) {
-    let (from_near, to_near) = near.into_split();
-    let (from_far, to_far) = split(far);
+async fn pass(near: TcpStream, far: impl AsyncRead + AsyncWrite, shared: &Shared) {
+    let (mut from_near, mut to_near) = near.into_split();
+    let (mut from_far, mut to_far) = split(far);
+    let mut forgotten = shared.forgotten.subscribe();
     tokio::select! {
-        () = pump(from_near, to_far, mode.subscribe()) => {}
-        () = pump(from_far, to_near, mode.subscribe()) => {}
+        () = pump(&mut from_near, &mut to_far, shared.mode.subscribe()) => {}
+        () = pump(&mut from_far, &mut to_near, shared.mode.subscribe()) => {}
+        _ = forgotten.changed() => std::future::pending().await,
     }
 }
 
 async fn pump(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     mut mode: watch::Receiver<Mode>,
 ) {
     let mut buffer = vec![0; ON_THE_WAY];
