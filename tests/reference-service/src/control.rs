@@ -206,8 +206,8 @@ fn add_token(app: &App, new: NewToken) -> Done {
         let token = new.token.unwrap_or_else(|| {
             format!(
                 "tok_{:016x}{:016x}",
-                inner.random.next(),
-                inner.random.next()
+                inner.random.u64(..),
+                inner.random.u64(..)
             )
         });
         let expires = new.expires_after_ms.map(|after| now.saturating_add(after));
