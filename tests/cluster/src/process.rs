@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use test_support::tools::output_of;
+
 use super::error::Error;
 
 /// Interval of checking a condition that can't be waited for.
@@ -228,27 +230,14 @@ fn read_pid(supervisor: &mut Child) -> std::io::Result<u32> {
 }
 
 /// Runs a command to its end with `input` as its standard input; gives back its standard output.
-pub fn run(mut command: Command, input: &str) -> Result<String, Error> {
+pub fn run(command: Command, input: &str) -> Result<String, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let output = command.spawn().and_then(|mut child| {
-        if let Some(mut stdin) = child.stdin.take() {
-            // A command that ends without reading reports the reason on its standard error.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        child.wait_with_output()
-    });
-    let output = output.map_err(Error::spawn(&*program))?;
+    let output = output_of(command, input).map_err(Error::spawn(&*program))?;
     if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let code = output.status.code().unwrap_or(-1);
         return Err(Error::Run {
             program,
-            code,
-            message,
+            code: output.status.code().unwrap_or(-1),
+            message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
@@ -12,7 +13,6 @@ use crate::access::Access;
 use crate::faults::FaultBook;
 use crate::ledger::Ledger;
 use crate::plan::{Millis, Pacing};
-use crate::random::Random;
 use crate::record::Record;
 use crate::table::Table;
 
@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     /// Answer to `GET /version`.
     pub(crate) version: Value,
     /// For request ids and generated tokens.
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     wakers: HashMap<String, watch::Sender<()>>,
 }
 
@@ -105,16 +105,13 @@ impl App {
         for token in &settings.tokens {
             access.add_token(token, WORKSPACE, None);
         }
-        // The upper half of a random UUID is enough of a seed.
-        let mut random = Random::seeded(uuid::Uuid::new_v4().as_u64_pair().0);
-        let runs_random = Random::seeded(random.next());
         let inner = Inner {
-            table: Table::new(settings.pacing, runs_random),
+            table: Table::new(settings.pacing, Rng::new()),
             access,
             faults: FaultBook::default(),
             ledger: Ledger::default(),
             version: json!({"version": settings.api_version, "service": "reference-service"}),
-            random,
+            random: Rng::new(),
             wakers: HashMap::new(),
         };
         Arc::new(Self {
@@ -197,6 +194,6 @@ impl Inner {
     }
 
     pub(crate) fn request_id(&mut self) -> String {
-        format!("req_{:016x}", self.random.next())
+        format!("req_{:016x}", self.random.u64(..))
     }
 }

@@ -31,13 +31,13 @@ tests/reference-service/README.md.";
 pub(crate) struct Args {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS")]
-    listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Accept an address for --listen that other machines can reach
     #[arg(long)]
     allow_remote: bool,
     /// Write the port to this file once the service listens
     #[arg(long, value_name = "FILE")]
-    port_file: Option<PathBuf>,
+    pub(crate) port_file: Option<PathBuf>,
     /// Serve TLS with this certificate, PEM, the issuers after it
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -73,65 +73,41 @@ pub(crate) struct Args {
     record: Option<PathBuf>,
     /// Level of the log on stderr: error, warn, info, debug or trace, or a filter such as hyper=debug
     #[arg(long, default_value = "warn", value_name = "FILTER")]
-    log: String,
-}
-
-/// Settings of the program that are not the service's.
-pub(crate) struct Start {
-    pub(crate) listen: SocketAddr,
-    pub(crate) port_file: Option<PathBuf>,
     pub(crate) log: String,
-    /// TLS, if it is served.
-    pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) settings: Settings,
 }
 
 impl Args {
-    pub(crate) fn check(self) -> Result<Start, String> {
-        if !self.allow_remote && !self.listen.ip().is_loopback() {
+    /// What the service needs, and TLS, if it is served.
+    pub(crate) fn check(&self) -> Result<(Settings, Option<TlsAcceptor>), String> {
+        let Self { listen, record, .. } = self;
+        if !self.allow_remote && !listen.ip().is_loopback() {
             return Err(format!(
-                "--listen {}: other machines could reach it; give a loopback address, or --allow-remote",
-                self.listen
+                "--listen {listen}: other machines could reach it; give a loopback address, or --allow-remote"
             ));
         }
         if self.heartbeat == 0 {
             return Err("--heartbeat must be 1 ms at least".to_owned());
         }
-        let record = match self.record {
-            Some(path) => Some(Record::open(&path).map_err(|error| {
-                format!(
-                    "--record {}: {error}; give a file that can be written",
-                    path.display()
-                )
-            })?),
-            None => None,
-        };
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(
-                tls::acceptor(certificate, key)
-                    .map_err(|error| format!("--tls-cert, --tls-key: {error}"))?,
-            ),
-            _ => None,
-        };
-        Ok(Start {
-            listen: self.listen,
-            port_file: self.port_file,
-            log: self.log,
-            tls,
-            settings: Settings {
-                api_version: self.api_version,
-                tokens: self.token,
-                pacing: Pacing {
-                    queue: self.queue_time,
-                    provision: self.provision_time,
-                    run: self.run_time,
-                    cancel: self.cancel_time,
-                },
-                http2_streams: self.http2_streams,
-                heartbeat: Duration::from_millis(self.heartbeat),
-                record,
+        let record = record.as_deref().map(Record::open).transpose();
+        let record = record.map_err(|error| format!("--record: {error}"))?;
+        let tls = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let tls = tls.map(|(certificate, key)| tls::acceptor(certificate, key));
+        let tls = tls.transpose();
+        let tls = tls.map_err(|error| format!("--tls-cert, --tls-key: {error}"))?;
+        let settings = Settings {
+            api_version: self.api_version.clone(),
+            tokens: self.token.clone(),
+            pacing: Pacing {
+                queue: self.queue_time,
+                provision: self.provision_time,
+                run: self.run_time,
+                cancel: self.cancel_time,
             },
-        })
+            http2_streams: self.http2_streams,
+            heartbeat: Duration::from_millis(self.heartbeat),
+            record,
+        };
+        Ok((settings, tls))
     }
 }
 

@@ -85,6 +85,9 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
         ("POST", ["faults"]) => add_fault(app, parse(body)?),
         ("DELETE", ["faults"]) => remove_faults(app, None),
         ("DELETE", ["faults", id]) => remove_faults(app, Some(id.parse().unwrap_or(0))),
+        ("GET", ["tokens"]) => {
+            ok(app.with(|inner, _| inner.access.tokens().map(token_json).collect()))
+        }
         ("POST", ["tokens"]) => add_token(app, parse(body)?),
         ("PATCH", ["tokens", name]) => {
             let Expiry { expires_after_ms } = parse(body)?;
@@ -138,6 +141,7 @@ fn stats(app: &App, inner: &Inner) -> Value {
         "runsCreated": inner.table.runs().count(),
         "runsByState": by_state,
         "idempotencyKeysSeen": inner.table.keys_seen(),
+        "cancels": inner.table.runs().map(|run| run.received.cancels).sum::<u64>(),
         "unauthenticated": inner.ledger.count_of_status("401"),
         "authorizationOnVersion": inner.ledger.authorization_on_version,
         "openStreams": app.gauges.open_streams.load(Ordering::Relaxed),
@@ -202,8 +206,8 @@ fn add_token(app: &App, new: NewToken) -> Done {
         let token = new.token.unwrap_or_else(|| {
             format!(
                 "tok_{:016x}{:016x}",
-                inner.random.next(),
-                inner.random.next()
+                inner.random.u64(..),
+                inner.random.u64(..)
             )
         });
         let expires = new.expires_after_ms.map(|after| now.saturating_add(after));

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::api::{Call, Content, PROBLEM, Reply};
 use crate::app::App;
-use crate::faults::Action;
+use crate::faults::{Action, Answer};
 use crate::problem::Problem;
 use crate::sse::{self, Piece};
 use crate::stream_script::StreamScript;
@@ -55,11 +55,11 @@ pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outco
             let reply = early.unwrap_or_else(|| call.execute(app));
             respond(app, call, reply, None)
         }
-        Action::Answer { execute, .. } => {
-            if execute {
+        Action::Answer(other) => {
+            if other.execute {
                 call.execute(app);
             }
-            respond(app, call, answer(action, &call.request_id), None)
+            respond(app, call, answer(other, &call.request_id), None)
         }
         Action::Redirect { status, location } => redirect(call, status, &location),
         Action::Stream(script) => respond(app, call, call.execute(app), Some(script)),
@@ -118,40 +118,27 @@ fn set(headers: &mut HeaderMap, name: &str, value: &str) {
 }
 
 /// The reply of an `answer` fault.
-fn answer(action: Action, request_id: &str) -> Reply {
-    let Action::Answer {
-        status,
-        code,
-        retryable,
-        title,
-        params,
-        headers,
-        body,
-        content_type,
-        ..
-    } = action
-    else {
-        return Reply::problem(
-            &Problem::bad_request("no_answer", "This fault has no answer"),
-            request_id,
-        );
-    };
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let code = code.unwrap_or_else(|| format!("injected_{}", status.as_u16()));
-    let title = title.unwrap_or_else(|| format!("Injected: {status}"));
+fn answer(answer: Answer, request_id: &str) -> Reply {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let code = answer
+        .code
+        .unwrap_or_else(|| format!("injected_{}", status.as_u16()));
+    let title = answer
+        .title
+        .unwrap_or_else(|| format!("Injected: {status}"));
     let mut problem = Problem::new(status, &code, title);
-    problem.retryable = retryable.unwrap_or(status.is_server_error() || status.as_u16() == 429);
-    problem.params = params;
+    let again = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    problem.retryable = answer.retryable.unwrap_or(again);
+    problem.params = answer.params;
     let mut reply = Reply::problem(&problem, request_id);
-    let kind = content_type.unwrap_or_else(|| match body {
-        Some(_) => "text/html".to_owned(),
-        None => PROBLEM.to_owned(),
-    });
-    if let Some(body) = body {
+    let mut kind = PROBLEM;
+    if let Some(body) = answer.body {
+        kind = "text/html";
         reply.content = Content::Bytes(PROBLEM, Bytes::from(body));
     }
-    set(&mut reply.headers, CONTENT_TYPE.as_str(), &kind);
-    for (name, value) in &headers {
+    let kind = answer.content_type.as_deref().unwrap_or(kind);
+    set(&mut reply.headers, CONTENT_TYPE.as_str(), kind);
+    for (name, value) in &answer.headers {
         set(&mut reply.headers, name, value);
     }
     reply
@@ -177,30 +164,10 @@ fn changed(app: &Arc<App>, call: &Call, change: impl FnOnce(Bytes) -> Bytes) -> 
 fn merged(bytes: Bytes, patch: &Value) -> Bytes {
     match serde_json::from_slice::<Value>(&bytes) {
         Ok(mut value) => {
-            merge(&mut value, patch);
+            json_patch::merge(&mut value, patch);
             Bytes::from(value.to_string())
         }
         Err(_) => bytes,
-    }
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        target.clone_from(patch);
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    if let Value::Object(target) = target {
-        for (name, value) in patch {
-            if value.is_null() {
-                target.remove(name);
-            } else {
-                merge(target.entry(name.clone()).or_insert(Value::Null), value);
-            }
-        }
     }
 }
 

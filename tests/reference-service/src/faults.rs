@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::random::Random;
 use crate::route::Operation;
 use crate::stream_script::StreamScript;
 
@@ -49,25 +49,7 @@ pub(crate) struct Match {
 )]
 pub(crate) enum Action {
     /// Another answer: a problem document, or `body` as it is.
-    Answer {
-        status: u16,
-        #[serde(default)]
-        code: Option<String>,
-        #[serde(default)]
-        retryable: Option<bool>,
-        #[serde(default)]
-        title: Option<String>,
-        #[serde(default)]
-        params: Map<String, Value>,
-        #[serde(default)]
-        headers: BTreeMap<String, String>,
-        #[serde(default)]
-        body: Option<String>,
-        #[serde(default)]
-        content_type: Option<String>,
-        #[serde(default)]
-        execute: bool,
-    },
+    Answer(Answer),
     /// The request takes effect; the connection is closed with no byte of an answer.
     DoThenLose,
     /// The connection is closed and nothing was done.
@@ -114,6 +96,24 @@ pub(crate) enum Action {
     Stream(StreamScript),
 }
 
+/// Another answer; a problem's fields have fitting values unless they are given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) code: Option<String>,
+    pub(crate) retryable: Option<bool>,
+    pub(crate) title: Option<String>,
+    #[serde(default)]
+    pub(crate) params: Map<String, Value>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Option<String>,
+    pub(crate) content_type: Option<String>,
+    #[serde(default)]
+    pub(crate) execute: bool,
+}
+
 fn one() -> u64 {
     1
 }
@@ -144,7 +144,7 @@ pub(crate) struct Rule {
     /// Requests that it met.
     fired: u64,
     #[serde(skip)]
-    random: Random,
+    random: Rng,
     /// Time at which it ends.
     #[serde(skip)]
     until: Option<Instant>,
@@ -160,7 +160,7 @@ pub(crate) struct FaultBook {
 impl FaultBook {
     pub(crate) fn add(&mut self, fault: Fault) -> u64 {
         self.last_id += 1;
-        let random = Random::seeded(fault.seed);
+        let random = Rng::with_seed(fault.seed);
         let lasts = fault.for_ms.map(Duration::from_millis);
         let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
         self.rules.push(Rule {
@@ -179,7 +179,7 @@ impl FaultBook {
             let over = rule.until.is_some_and(|until| Instant::now() >= until);
             let spent = over || rule.fault.times != 0 && rule.fired >= rule.fault.times;
             let fits = rule.fault.matches.fits(request);
-            if fits && !spent && rule.random.chance(rule.fault.probability) {
+            if fits && !spent && rule.random.f64() < rule.fault.probability {
                 rule.fired += 1;
                 return Some((rule.id, rule.fault.action.clone()));
             }

@@ -17,7 +17,6 @@ mod http_server;
 mod ledger;
 mod plan;
 mod problem;
-mod random;
 mod record;
 mod route;
 mod run;
@@ -39,28 +38,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::app::App;
-use crate::cli::{Args, Start};
-
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("failed to read the command line: {0}")]
-    ReadArguments(String),
-    #[error("failed to read --log: {0}")]
-    ReadLogFilter(#[from] tracing_subscriber::filter::ParseError),
-    #[error("failed to listen on {address}: {source}")]
-    Listen {
-        address: std::net::SocketAddr,
-        source: io::Error,
-    },
-    #[error("failed to announce the address: {0}")]
-    Announce(#[source] io::Error),
-    #[error("failed to watch for signals: {0}")]
-    WatchSignals(#[source] io::Error),
-}
+use crate::cli::Args;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
+    match run(&Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("reference-service: {error}");
@@ -69,28 +51,20 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), Error> {
-    let Start {
-        listen,
-        port_file,
-        log,
-        tls,
-        settings,
-    } = args.check().map_err(Error::ReadArguments)?;
+async fn run(args: &Args) -> Result<(), String> {
+    let (settings, tls) = args.check()?;
+    let filter = EnvFilter::try_new(&args.log).map_err(|error| format!("--log: {error}"))?;
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_new(log)?)
+        .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr)
         .init();
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::WatchSignals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::WatchSignals)?;
-    let listener = TcpListener::bind(listen)
-        .await
-        .map_err(|source| Error::Listen {
-            address: listen,
-            source,
-        })?;
-    let address = listener.local_addr().map_err(Error::Announce)?;
+    let watch = |kind| signal(kind).map_err(|error| format!("signals: {error}"));
+    let mut terminate = watch(SignalKind::terminate())?;
+    let mut interrupt = watch(SignalKind::interrupt())?;
+    let failed = |error| format!("--listen {}: {error}", args.listen);
+    let listener = TcpListener::bind(args.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     if settings.tokens.is_empty() {
         eprintln!(
@@ -98,7 +72,8 @@ async fn run(args: Args) -> Result<(), Error> {
              until POST {scheme}://{address}/_control/tokens adds one"
         );
     }
-    announce(scheme, address, port_file.as_deref()).map_err(Error::Announce)?;
+    let announced = announce(scheme, address, args.port_file.as_deref());
+    announced.map_err(|error| format!("failed to announce the address: {error}"))?;
     // Requests that wait for an answer or an event get none: a service that ends does the same.
     tokio::select! {
         () = http_server::serve(App::new(settings), listener, tls) => {}

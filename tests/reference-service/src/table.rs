@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use fastrand::Rng;
 use serde_json::Value;
 
 use crate::plan::{Millis, Pacing, Plan, is_terminal};
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::run::{Event, Received, Run, Timer};
 
 /// The content of a create request, after it was checked.
@@ -29,7 +29,7 @@ pub(crate) struct Created<'a> {
 #[derive(Debug)]
 pub(crate) struct Table {
     pacing: Pacing,
-    random: Random,
+    random: Rng,
     runs: BTreeMap<String, Run>,
     /// The run of each workspace and key (rule 1).
     keys: HashMap<(String, String), String>,
@@ -41,7 +41,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(pacing: Pacing, random: Random) -> Self {
+    pub(crate) fn new(pacing: Pacing, random: Rng) -> Self {
         Self {
             pacing,
             random,
@@ -95,7 +95,7 @@ impl Table {
                 ));
             }
             Some(wished) => wished.clone(),
-            None => format!("run_{:016x}", self.random.next()),
+            None => format!("run_{:016x}", self.random.u64(..)),
         };
         let mut run = Run {
             id: id.clone(),

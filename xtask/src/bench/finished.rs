@@ -12,6 +12,7 @@ use super::stage::Stage;
 use super::table::{Column, Figures, mib, of_a_core, seconds};
 use super::usage::Usage;
 use crate::common::{Outcome, until};
+use crate::service::runs;
 
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
@@ -106,13 +107,13 @@ pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
 
 /// Creates a Run; returns the time until the service has its POST.
 pub(super) async fn fresh(stage: &Stage, name: &str) -> Outcome<Duration> {
-    let before = stage.service.runs().await?.len();
+    let before = runs(&stage.service).await?.len();
     let began = Instant::now();
     load::create(&stage.client, NAMESPACE, name, PACE).await?;
     let seen = || "no request for it".to_owned();
     until("the fresh Run is submitted", PATIENCE, seen, async || {
-        let runs = stage.service.runs().await?.len();
-        Ok((runs > before).then_some(began.elapsed()))
+        let now = runs(&stage.service).await?.len();
+        Ok((now > before).then_some(began.elapsed()))
     })
     .await
 }

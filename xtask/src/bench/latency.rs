@@ -13,7 +13,7 @@ use super::observer::{Life, Observer};
 use super::stage::Stage;
 use super::table::{Column, Figures, millis_each, spread};
 use crate::common::{Error, Outcome};
-use crate::service::ServiceRun;
+use crate::service::{ServiceRun, runs};
 
 const NAMESPACE: &str = "latency";
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -72,7 +72,7 @@ async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<
     observer.released(WARM_UP + count, PATIENCE).await?;
     let used = operator.usage()? - before;
     let requests = stage.requests().await?.since(&requests);
-    let runs = stage.service.runs().await?;
+    let runs = runs(&stage.service).await?;
     let runs = runs.iter();
     let of = runs.filter_map(|run| Some((run, applied.get(&run.idempotency_key)?)));
     let submitted = of.clone().map(|(run, applied)| {

@@ -143,7 +143,7 @@ impl Soak {
     async fn all_made(&self, created: usize) -> Outcome<()> {
         self.until("each Run is submitted", async || {
             sleep(LOOK).await;
-            let made = self.stage.service.stats().await?["runsCreated"].as_u64();
+            let made = self.stage.service.read("stats").await?["runsCreated"].as_u64();
             Ok(made.is_some_and(|made| made >= created as u64))
         })
         .await
@@ -215,7 +215,7 @@ impl Soak {
 
     /// The service has made one run for each Run that was created, and none of them lives.
     async fn one_run_each(&self, created: usize) -> Outcome<()> {
-        let stats = self.stage.service.stats().await?;
+        let stats = self.stage.service.read("stats").await?;
         let by_state = stats["runsByState"].as_object().into_iter().flatten();
         let mut live = by_state.filter(|(state, count)| {
             !["succeeded", "failed", "cancelled"].contains(&state.as_str()) && **count != 0

@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::json;
-use test_cluster::{ControlPlane, Scratch, Tool};
+use test_cluster::{ControlPlane, Recipe, ReferenceService, Scratch, Tls, Tool};
 use test_support::root;
 use tokio::time::sleep;
 
@@ -18,11 +18,12 @@ use super::operator::Operator;
 use super::table::Row;
 use super::usage::Usage;
 use crate::common::{Error, Outcome, program, read, run, until, write};
-use crate::service::{Recipe, Service, Tls};
 
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
-/// Time for a Workspace to be Ready.
+/// A certificate for 127.0.0.1, its key, and its authority: those of the client's tests.
+const CERTIFICATES: &str = "tests/client/tls";
+/// Time for the control plane to come to rest.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Time for the last Events to be sent.
 const EVENTS: Duration = Duration::from_secs(90);
@@ -33,7 +34,7 @@ const CLIENTS: usize = 8;
 
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
-    pub(super) service: Service,
+    pub(super) service: ReferenceService,
     /// Whether the service is reached by HTTP/2 over TLS, and not by HTTP/1.1 without.
     http2: bool,
     pub(super) client: kube::Client,
@@ -107,18 +108,21 @@ impl Stage {
         let mut crds = Command::new(operator()?);
         crds.arg("crds");
         control_plane.apply_yaml(&run(crds, "").await?).await?;
-        let service = Service::start(Recipe {
+        let file = |name| root().join(CERTIFICATES).join(name);
+        let tls = ["server.pem", "server.key", "ca.pem"].map(file);
+        let [certificate, key, ca] = &tls;
+        let recipe = Recipe {
             program: &program("reference-service")?,
             folder: scratch.path(),
             token: TOKEN,
             record: false,
             tls: http2.then_some(Tls {
-                certificate: &certificate("server.pem"),
-                key: &certificate("server.key"),
-                ca: &certificate("ca.pem"),
+                certificate,
+                key,
+                ca,
             }),
-        })
-        .await?;
+        };
+        let service = ReferenceService::start(recipe, &[]).await?;
         Ok(Self {
             service,
             http2,
@@ -135,7 +139,7 @@ impl Stage {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "service"},
-            "stringData": {"token": TOKEN, "ca.crt": read(&certificate("ca.pem"))?},
+            "stringData": {"token": TOKEN, "ca.crt": read(&root().join(CERTIFICATES).join("ca.pem"))?},
         });
         let mut workspace = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
@@ -257,7 +261,7 @@ impl Stage {
             let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
             *counts.entry(what).or_default() += 1;
         }
-        let stats = self.service.stats().await?;
+        let stats = self.service.read("stats").await?;
         for (operation, by_status) in stats["requests"].as_object().into_iter().flatten() {
             let all = by_status.as_object().into_iter().flatten();
             let sum = all.filter_map(|(_, count)| count.as_u64()).sum();
@@ -285,9 +289,4 @@ fn operator() -> Outcome<PathBuf> {
         Some(path) => Ok(PathBuf::from(path)),
         None => program("run-operator"),
     }
-}
-
-/// A file of the client's tests: a certificate for 127.0.0.1, its key, or its authority.
-fn certificate(file: &str) -> PathBuf {
-    root().join("tests/client/tls").join(file)
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use futures::future::select_all;
 use run_operator::util::error_chain;
 use test_cluster::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -122,29 +123,22 @@ fn show_log(stage: &Stage) {
 }
 
 /// Ctrl-C, SIGTERM, or the end of the terminal.
-struct Interrupt {
-    signals: [Signal; 3],
-}
+struct Interrupt(Vec<Signal>);
 
 impl Interrupt {
     fn new() -> Result<Self, Error> {
-        let listen = |kind| signal(kind).map_err(Error::Runtime);
-        Ok(Self {
-            signals: [
-                listen(SignalKind::interrupt())?,
-                listen(SignalKind::terminate())?,
-                listen(SignalKind::hangup())?,
-            ],
-        })
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        let signals: Result<_, _> = kinds.into_iter().map(signal).collect();
+        signals.map(Self).map_err(Error::Runtime)
     }
 
     /// Ready when one of them has come.
     async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        let any = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        select_all(any).await;
     }
 }

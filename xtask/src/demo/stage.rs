@@ -1,15 +1,20 @@
 //! Everything that runs for the demo. Dropping it ends it all, by pid.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
 
-use test_cluster::{ControlPlane, Options, Output, Process, Scratch, free_port};
+use http::Method;
+use serde_json::json;
+use test_cluster::{
+    ControlPlane, Options, Output, Process, Recipe, ReferenceService, Scratch, free_port,
+};
 use test_support::root;
 
 use super::board::{Board, PATIENCE};
 use super::terminal;
-use crate::common::{Outcome, program, read, read_yaml, run};
-use crate::service::{Recipe, Service, ServiceRun};
+use crate::common::{Outcome, program, read, read_yaml, run, until};
+use crate::service::{ServiceRun, runs};
 
 /// Where everything is.
 pub(crate) const NAMESPACE: &str = "default";
@@ -20,7 +25,7 @@ const EXAMPLES: &str = "deploy/examples";
 pub(crate) struct Stage {
     pub(crate) board: Board,
     pub(crate) operator: Option<Process>,
-    pub(crate) service: Service,
+    pub(crate) service: ReferenceService,
     pub(crate) client: kube::Client,
     pub(crate) control_plane: ControlPlane,
     /// The tokens that the Secret has held; the first is the example's own.
@@ -38,14 +43,14 @@ impl Stage {
         let control_plane = ControlPlane::start(Options::default()).await?;
         let client = control_plane.client().await?;
         let scratch = Scratch::new("demo")?;
-        let service = Service::start(Recipe {
+        let recipe = Recipe {
             program: &service,
             folder: scratch.path(),
             token: &token,
             record: true,
             tls: None,
-        })
-        .await?;
+        };
+        let service = ReferenceService::start(recipe, &[]).await?;
         Ok(Self {
             operator: None,
             service,
@@ -105,10 +110,7 @@ impl Stage {
         let yaml = run(print, "").await?;
         let applied = self.quiet_kubectl(&["apply", "-f", "-"], &yaml).await?;
         terminal::note(&applied);
-        let names = applied.lines().filter_map(|line| line.split(' ').next());
-        let crds = names.filter(|name| name.starts_with("customresourcedefinition"));
-        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-        let wait: Vec<&str> = wait.into_iter().chain(crds).collect();
+        let wait = ["wait", "crd", "--all", "--for=condition=Established"];
         self.quiet_kubectl(&wait, "").await?;
         Ok(())
     }
@@ -146,7 +148,9 @@ impl Stage {
     /// Lets every token that the Secret has held expire now.
     pub(crate) async fn expire_token(&self) -> Outcome<()> {
         for token in &self.tokens {
-            self.service.expire(token).await?;
+            let expired = json!({"expiresAfterMs": 0});
+            let path = format!("tokens/{token}");
+            self.service.send(Method::PATCH, &path, expired).await?;
         }
         Ok(())
     }
@@ -160,18 +164,25 @@ impl Stage {
     /// The run of the Run with this name.
     pub(crate) async fn at_the_service(&self, name: &str) -> Outcome<ServiceRun> {
         let uid = self.board.now().runs.remove(name).unwrap_or_default();
-        let mut runs = self.service.runs().await?.into_iter();
+        let mut runs = runs(&self.service).await?.into_iter();
         let found = runs.find(|run| run.idempotency_key == uid);
         Ok(found.ok_or_else(|| format!("the service has no run for {name}"))?)
     }
 
-    /// Waits until `wanted` is true of the service's runs.
+    /// Waits until `wanted` is true of the service's runs, and returns them.
     pub(crate) async fn service_until(
         &self,
         what: &str,
         wanted: impl Fn(&[ServiceRun]) -> bool,
     ) -> Outcome<Vec<ServiceRun>> {
-        self.service.until(what, PATIENCE, wanted).await
+        let seen = RefCell::default();
+        let shown = || format!("{:#?}", seen.borrow());
+        until(what, PATIENCE, shown, async || {
+            seen.replace(runs(&self.service).await?);
+            Ok(wanted(&seen.borrow()).then_some(()))
+        })
+        .await?;
+        Ok(seen.into_inner())
     }
 
     /// Runs kubectl and gives back what it prints.

@@ -1,6 +1,8 @@
 //! The demo, step by step. Each step does something, prints it, and continues when a condition holds: never
 //! because time has passed.
 
+use serde_json::json;
+
 use super::board::Seen;
 use super::stage::Stage;
 use super::terminal::{self, heading, note};
@@ -36,8 +38,11 @@ async fn apply(stage: &Stage) -> Outcome<()> {
     stage.apply_examples(&["secret", "workspace"]).await?;
     ready(stage, "True").await?;
     // The service will create this run, and the operator won't get to know it.
-    let image = "ghcr.io/acme/nightly:3.1";
-    stage.service.withhold_answer(image).await?;
+    let withheld = json!({
+        "match": {"operation": "createRun", "image": "ghcr.io/acme/nightly:3.1"},
+        "action": {"type": "hang", "execute": true},
+    });
+    stage.service.steer("faults", withheld).await?;
     let runs = [
         "run-succeeds",
         "run-fails",
@@ -120,7 +125,8 @@ async fn expire(stage: &Stage) -> Outcome<()> {
     note("The service now answers 401. Then nightly's run ends, and the operator can't read it.");
     stage.expire_token().await?;
     let run = stage.at_the_service("nightly").await?;
-    stage.service.advance(&run.run_id).await?;
+    let advance = format!("runs/{}/advance", run.run_id);
+    stage.service.steer(&advance, json!({})).await?;
     ready(stage, "False").await?;
     let known = |seen: &Seen| seen.row(NIGHTLY).synced == "False";
     stage
@@ -136,8 +142,9 @@ async fn expire(stage: &Stage) -> Outcome<()> {
 
 async fn rotate(stage: &mut Stage) -> Outcome<()> {
     heading("8. Rotate the token in the Secret");
-    let token = stage.service.new_token().await?;
-    stage.rotate_token(token).await?;
+    let made = stage.service.steer("tokens", json!({})).await?;
+    let token = made["token"].as_str().ok_or("the service made no token")?;
+    stage.rotate_token(token.to_owned()).await?;
     ready(stage, "True").await?;
     let succeeded = |seen: &Seen| seen.row(NIGHTLY).phase == "Succeeded";
     stage

@@ -76,7 +76,7 @@ async fn gather(stage: &Stage) -> Outcome<Facts> {
         applied: stage.board.now().runs,
         objects: list.into_iter().map(|run| (run.name_any(), run)).collect(),
         runs,
-        stats: stage.service.stats().await?,
+        stats: stage.service.read("stats").await?,
         token_in_log: stage.token_in_log(),
         requests: stage.service.record(),
     })

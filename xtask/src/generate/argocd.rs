@@ -42,8 +42,8 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
         indented(&data, 4)
     );
     Ok(vec![
-        Generated::new(folder.join("argocd-cm.yaml"), config_map),
-        Generated::new(folder.join("argocd-values.yaml"), values),
+        (folder.join("argocd-cm.yaml"), config_map),
+        (folder.join("argocd-values.yaml"), values),
     ])
 }
 

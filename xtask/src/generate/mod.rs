@@ -26,17 +26,7 @@ pub(crate) struct Options {
 }
 
 /// A file below the repository, and what it is to hold.
-struct Generated {
-    path: PathBuf,
-    text: String,
-}
-
-impl Generated {
-    fn new(path: impl Into<PathBuf>, text: String) -> Self {
-        let path = path.into();
-        Self { path, text }
-    }
-}
+type Generated = (PathBuf, String);
 
 /// Writes or compares them all.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
@@ -53,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         chart::values,
         chart::manifests,
     ] {
-        for Generated { path, text } in step()? {
+        for (path, text) in step()? {
             let shown = path.display();
             let full = root().join(&path);
             if !options.check {
@@ -70,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 
 fn crds() -> Outcome<Vec<Generated>> {
     let crds = run_operator::api::crd::files()?.into_iter();
-    let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
+    let crds = crds.map(|(name, text)| (Path::new("crds").join(name), text));
     Ok(crds.collect())
 }
 
@@ -78,7 +68,7 @@ fn crds() -> Outcome<Vec<Generated>> {
 fn page(path: &str, sections: &str) -> Outcome<Vec<Generated>> {
     let text = read(&root().join(path))?;
     let (head, _) = text.split_once("\n## ").unwrap_or((&text, ""));
-    Ok(vec![Generated::new(path, format!("{head}{sections}"))])
+    Ok(vec![(path.into(), format!("{head}{sections}"))])
 }
 
 /// A cell of a table: in one line.

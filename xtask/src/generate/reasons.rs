@@ -15,7 +15,7 @@ pub(super) fn page() -> Outcome<Vec<Generated>> {
     let lines = text
         .lines()
         .map(|line| row(line).unwrap_or_else(|| line.to_owned()) + "\n");
-    Ok(vec![Generated::new(PAGE, lines.collect())])
+    Ok(vec![(PAGE.into(), lines.collect())])
 }
 
 /// The row of a reason, mended; none if the line is no such row.

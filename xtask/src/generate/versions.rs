@@ -70,7 +70,7 @@ fn state(path: &Path, marks: &[&str], files: &mut Vec<Generated>) -> Outcome<()>
         }
         text = new;
     }
-    files.extend(stated.then(|| Generated::new(path, text)));
+    files.extend(stated.then(|| (path.to_owned(), text)));
     Ok(())
 }
 

@@ -1,14 +1,14 @@
 //! Idempotency, scope, derived states and cancellation, with no HTTP and no clock.
 
+use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
-use crate::random::Random;
 use crate::table::{Create, Table};
 use crate::tests::PACING;
 
 fn table() -> Table {
-    Table::new(PACING, Random::seeded(1))
+    Table::new(PACING, Rng::with_seed(1))
 }
 
 #[expect(

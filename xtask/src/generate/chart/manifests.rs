@@ -77,12 +77,12 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     let chart = root().join(CHART);
     let namespace = format!("{HEADER}{NAMESPACE}");
     let mut files = vec![
-        Generated::new(folder.join("base/namespace.yaml"), namespace),
-        Generated::new("deploy/install.yaml", install(&chart, &[])?),
+        (folder.join("base/namespace.yaml"), namespace),
+        ("deploy/install.yaml".into(), install(&chart, &[])?),
     ];
     for part in BASE.iter().chain(&OTHERS) {
         let text = format!("{HEADER}{}", render(&chart, part, &[])?);
-        files.push(Generated::new(folder.join(part.0), text));
+        files.push((folder.join(part.0), text));
     }
     Ok(files)
 }

@@ -36,7 +36,7 @@ pub(crate) fn templates() -> Outcome<Vec<Generated>> {
     let files = run_operator::api::crd::files()?.into_iter();
     let files = files.map(|(name, text)| {
         let text = template(name, &text);
-        Generated::new(directory.join(name), text)
+        (directory.join(name), text)
     });
     Ok(files.collect())
 }
@@ -65,8 +65,8 @@ pub(crate) fn values() -> Outcome<Vec<Generated>> {
     let chart = Path::new(CHART);
     let [schema, readme] = values_of(&root().join(chart))?;
     Ok(vec![
-        Generated::new(chart.join(SCHEMA), schema),
-        Generated::new(chart.join(README), readme),
+        (chart.join(SCHEMA), schema),
+        (chart.join(README), readme),
     ])
 }
 

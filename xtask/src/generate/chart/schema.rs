@@ -1,6 +1,6 @@
 //! `values.schema.json`: what Helm refuses before it renders anything.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::keys::Key;
 use crate::common::Outcome;
@@ -32,23 +32,21 @@ pub(super) fn of(keys: &[Key]) -> Outcome<String> {
 }
 
 fn schema_of(key: &Key) -> Value {
-    let mut schema = Map::new();
+    let mut schema = json!({"type": type_of(&key.default)});
     if !key.description.is_empty() {
-        schema.insert("description".to_owned(), key.description.clone().into());
+        schema["description"] = key.description.as_str().into();
     }
-    schema.insert("type".to_owned(), type_of(&key.default).into());
     if key.inner {
-        let open = key.path == [SHARED];
-        schema.insert("additionalProperties".to_owned(), open.into());
-        schema.insert("properties".to_owned(), json!({}));
+        schema["additionalProperties"] = (key.path == [SHARED]).into();
+        schema["properties"] = json!({});
     } else {
-        schema.insert("default".to_owned(), key.default.clone());
+        schema["default"] = key.default.clone();
     }
     let rules = key.rules.as_ref().and_then(Value::as_object);
     for (rule, value) in rules.into_iter().flatten() {
-        schema.insert(rule.clone(), value.clone());
+        schema[rule] = value.clone();
     }
-    schema.into()
+    schema
 }
 
 /// The JSON schema's name of a value's type.
