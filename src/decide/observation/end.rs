@@ -18,8 +18,8 @@ impl Observation<'_> {
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
-    /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of a run, and has seen no end: anyone with permission to edit
-    /// the object can write one.
+    /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of
+    /// a run, and has seen no end: anyone with permission to edit the object can write one.
     fn kept_end(&self) -> Option<&End> {
         let memory = self.memory();
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
