@@ -8,8 +8,9 @@ use futures::{StreamExt as _, stream};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use crate::support::{Operator, Plane, Setup, Wire, World, eventually, eventually_after, series};
-use test_cluster::{ControlPlane, Options};
+use crate::support::{
+    Operator, Plane, Series, Setup, Wire, World, eventually, eventually_after, own_control_plane,
+};
 
 /// Patience for each Run that is waited for, on a machine that compiles at the same time.
 const EACH: Duration = Duration::from_secs(1);
@@ -80,9 +81,8 @@ struct Pond {
 
 impl Pond {
     async fn dug() -> Self {
-        let own = ControlPlane::start(Options::default()).await.unwrap();
         let world = World::unattended(Setup {
-            plane: Plane::Own(Box::leak(Box::new(own))),
+            plane: Plane::Own(own_control_plane().await),
             ..Setup::default()
         })
         .await;
@@ -225,14 +225,12 @@ impl Pond {
 
     /// The sum of a metric's series that have these labels.
     async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
-        let (_, text) = self.operator.fetch("metrics").await.unwrap();
-        let all = series(&text).into_iter().filter(|one| one.name == name);
-        let fitting = all.filter(|one| {
+        let fits = |one: &Series| {
             let has =
                 |(label, value): &(&str, &str)| one.labels.get(*label).is_some_and(|v| v == value);
             labels.iter().all(has)
-        });
-        let sum: f64 = fitting.map(|one| one.value).sum();
+        };
+        let sum = self.operator.sum(name, fits).await;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -101,6 +101,6 @@ async fn after_a_restart_in_a_deleting_namespace_runs_advise_orphan() {
     }
     namespace_gone(&world).await;
     for run in world.service.runs().await {
-        assert_eq!(run["state"], "running", "it was let go of: {run}");
+        assert_eq!(run["state"], "running", "its run was not left alone: {run}");
     }
 }

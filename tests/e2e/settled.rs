@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::Phase;
 
-use crate::support::{World, eventually, series};
+use crate::support::{Series, World, eventually};
 
 const NAMES: [&str; 3] = ["good", "bad", "cancelled"];
 /// Objects that were queued.
@@ -49,10 +49,8 @@ fn make_old(value: &mut Value) {
 
 /// A count of what the process has done in the loop of Runs.
 async fn of_runs(world: &World, metric: &str) -> f64 {
-    let (_, text) = world.operator().fetch("metrics").await.unwrap();
-    let all = series(&text).into_iter().filter(|one| one.name == metric);
-    let of_runs = all.filter(|one| one.labels["controller"] == "run");
-    of_runs.map(|one| one.value).sum()
+    let of_runs = |one: &Series| one.labels["controller"] == "run";
+    world.operator().sum(metric, of_runs).await
 }
 
 /// Proves: B-ended, P-terminal

@@ -17,7 +17,7 @@ const SERVICE_SOURCES: [&str; 3] = ["tests/reference-service", "Cargo.toml", "Ca
 pub(crate) fn on_a_node() -> Result<PathBuf, String> {
     let image = match Place::choose().unwrap() {
         Place::Node => image(),
-        Place::Process { because } => Err(because),
+        Place::Nowhere { because } => Err(because),
     };
     let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
     assert!(!required || image.is_ok(), "a node is required: {image:?}");

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::helm::{documents, manifests, of_kind};
 use crate::namespace::{Space, kubectl};
 use test_cluster::{ControlPlane, Options, Output, Process, Recipe, ReferenceService, Scratch};
+use test_support::says;
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -27,13 +28,6 @@ fn in_space(space: &Space, kubeconfig: &Path, further: &[&str]) -> (String, i32)
     let here = &space.namespace;
     let within = ["--namespace", here, "--operator-namespace", here];
     doctor(kubeconfig, &[&within[..], further].concat())
-}
-
-#[track_caller]
-fn has(told: &str, words: &[&str]) {
-    for word in words {
-        assert!(told.contains(word), "{word:?} is not in {told}");
-    }
 }
 
 /// A kubeconfig of the service account of the test's Pod, with its rights from the chart.
@@ -176,7 +170,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
     assert_eq!(well, 16, "{told}");
-    has(&told, &[" has the 13 permissions that"]);
+    says(&told, &[" has the 13 permissions that"]);
     let last = "These take Runs from here: default.\n";
     assert!(told.ends_with(last), "{told}");
     let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
@@ -187,7 +181,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     let read_only = ["--read-only", "--base-url", &base_url];
     let (told, code) = in_space(&space, &kubeconfig, &read_only);
     assert_eq!(code, 0, "{told}");
-    has(&told, &["Not tried: --read-only applies none."]);
+    says(&told, &["Not tried: --read-only applies none."]);
     let last = format!("No check failed. Not tried: 1.\n{last}");
     assert!(told.ends_with(&last), "{told}");
 
@@ -206,7 +200,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
         "has not renewed it for",
         "FAIL  an operator is active",
     ];
-    has(&told, &words);
+    says(&told, &words);
     assert!(!told.contains("checks passed"), "{told}");
 }
 
@@ -236,7 +230,7 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
         "1 of 1 in the namespace",
         "do: Forbidden 1.",
     ];
-    has(&told, &words);
+    says(&told, &words);
     let (told, code) = in_space(&space, admin, &["--read-only", "-o", "json"]);
     assert_eq!(code, 1, "{told}");
     let document: Value = serde_json::from_str(&told).unwrap();
@@ -252,7 +246,7 @@ async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let kubeconfig = of_the_test_pod(&space, &scratch);
-    let says = |verdict: &str, words: &str| {
+    let shows = |verdict: &str, words: &str| {
         let (told, _) = in_space(&space, &kubeconfig, &["--read-only"]);
         let line = told.lines().find(|l| l.contains("an operator is active"));
         let line = line.unwrap_or_else(|| panic!("{told}"));
@@ -260,18 +254,18 @@ async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
         assert!(said, "{verdict}, {words}: {line}");
     };
     lease(&space, "");
-    says("FAIL", "has no holder");
+    shows("FAIL", "has no holder");
     deployment(&space, "leaderElection.enabled=true", 1);
-    says("FAIL", "has no holder");
+    shows("FAIL", "has no holder");
 
     // Turned off since: by its holder, or by one that crashed.
     deployment(&space, "leaderElection.enabled=false", 1);
     for holder in ["", "crashed"] {
         lease(&space, holder);
-        says("ok ", "has 1 Pods that are Ready");
+        shows("ok ", "has 1 Pods that are Ready");
     }
     deployment(&space, "leaderElection.enabled=false", 0);
-    says("FAIL", "has no Pod that is Ready");
+    shows("FAIL", "has no Pod that is Ready");
 }
 
 /// Proves: I-doctor
@@ -286,7 +280,7 @@ async fn a_missing_workspace_and_a_missing_operator_are_named() {
         "FAIL  an operator is active",
         "and no Lease",
     ];
-    has(&told, &words);
+    says(&told, &words);
     let last = "Failed: 2. Not tried: 3.\nNo Workspace is known to take Runs from here.\n";
     assert!(told.ends_with(last), "{told}");
 }
@@ -304,11 +298,11 @@ async fn a_missing_right_and_a_silent_service_are_named() {
     let [right, service] = failed.as_slice() else {
         panic!("{told}")
     };
-    has(right, &["forbidden", "create and patch"]);
-    has(service, &["Check the base URL"]);
+    says(right, &["forbidden", "create and patch"]);
+    says(service, &["Check the base URL"]);
     let unread = ["may not list the Workspaces", "may not read the Lease"];
-    has(&told, &unread);
-    has(&told, &["\nFailed: 2. Not tried: "]);
+    says(&told, &unread);
+    says(&told, &["\nFailed: 2. Not tried: "]);
 }
 
 /// Proves: I-doctor
@@ -319,13 +313,13 @@ async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
     let admin = space.control_plane.kubeconfig();
     let (told, code) = doctor(admin, &["--namespace", "nowhere"]);
     assert_eq!(code, 1, "{told}");
-    has(&told, &["Create the namespace"]);
+    says(&told, &["Create the namespace"]);
 
     let kubeconfig = of_the_test_pod(&space, &scratch);
     sets_token(&space, &kubeconfig, "wrong");
     let (told, code) = doctor(&kubeconfig, &[]);
     assert_eq!(code, 1, "{told}");
-    has(&told, &["Check the credentials"]);
+    says(&told, &["Check the credentials"]);
 }
 
 /// Proves: I-doctor
@@ -341,7 +335,7 @@ async fn doctor_distinguishes_missing_and_outdated_crds() {
         "Not tried: the cluster doesn't serve Runs.",
         "Not tried: the cluster doesn't serve Workspaces.",
     ];
-    has(&told, &words);
+    says(&told, &words);
 
     let yaml = run_operator::api::crd::yaml().unwrap();
     for mut crd in documents(&yaml) {

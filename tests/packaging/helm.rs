@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex};
 use serde_json::Value;
 
 use test_cluster::Scratch;
-use test_support::{root, tools::go_tool};
+use test_support::{root, says, tools::go_tool};
 
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
@@ -64,9 +64,7 @@ pub(crate) fn refused(args: &[&str], words: &[&str]) {
     let output = template(&chart(), "release", "release", args);
     assert!(!output.status.success(), "{args:?} was not refused");
     let message = String::from_utf8(output.stderr).unwrap();
-    for word in words {
-        assert!(message.contains(word), "{word:?} is not in {message:?}");
-    }
+    says(&message, words);
 }
 
 /// `helm template NAME CHART --namespace NAMESPACE …`.

@@ -26,7 +26,7 @@ use self::environment::Stage;
 use self::fault_schedule::Weather;
 use self::verdict::{Finding, Scene, doubled, leaks};
 use self::workload::{Life, lives};
-use crate::support::{History, Operator, eventually, holds_for_a_while};
+use crate::support::{History, Operator, audited_control_plane, eventually, holds_for_a_while};
 use test_cluster::ControlPlane;
 
 /// The seeds of every change. In the first storm Runs have their finalizer from their creation on, and a new process
@@ -75,8 +75,7 @@ fn seeds(count: usize) -> Vec<u64> {
 #[tokio::test]
 async fn storms_lose_no_run_and_double_none() {
     let _turn = crate::TURN.lock().await;
-    let own = ControlPlane::start_with_audited_bodies().await.unwrap();
-    let own: &'static ControlPlane = Box::leak(Box::new(own));
+    let own = audited_control_plane().await;
     let size = if crate::full() { FULL } else { USUAL };
     for seed in seeds(size.seeds) {
         eprintln!("storm: RUN_OPERATOR_SEED={seed}");

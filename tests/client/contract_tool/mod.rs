@@ -29,9 +29,7 @@ impl Done {
         assert_eq!(self.out, "");
         assert_eq!(self.told.lines().count(), 1, "not one line: {}", self.told);
         assert!(self.told.starts_with("run-operator: "), "{}", self.told);
-        for word in words {
-            assert!(self.told.contains(word), "{word:?} is not in {self:?}");
-        }
+        test_support::says(&self.told, words);
     }
 }
 

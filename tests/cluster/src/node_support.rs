@@ -25,8 +25,8 @@ const PROGRAMS: [&str; 6] = [
 pub enum Place {
     /// A Pod on a node of our own.
     Node,
-    /// A process.
-    Process {
+    /// None here: the test is skipped.
+    Nowhere {
         /// Reason against a node, in a few words.
         because: String,
     },
@@ -38,12 +38,12 @@ impl Place {
     pub fn choose() -> Result<Self, Error> {
         let wish = set_variable("RUN_OPERATOR_TEST_NODE").unwrap_or_else(|| "auto".into());
         match wish.to_string_lossy().as_ref() {
-            "off" => Ok(Self::Process {
+            "off" => Ok(Self::Nowhere {
                 because: "RUN_OPERATOR_TEST_NODE is off".to_owned(),
             }),
             "auto" => Ok(match obstacle() {
                 None => Self::Node,
-                Some(because) => Self::Process { because },
+                Some(because) => Self::Nowhere { because },
             }),
             "required" => match obstacle() {
                 None => Ok(Self::Node),

@@ -51,7 +51,7 @@ async fn the_audit_log_records_only_our_resources_and_secrets() {
 fn nothing_outlives_an_owner_that_is_killed() {
     let node = match Place::choose().unwrap() {
         Place::Node => true,
-        Place::Process { because } => {
+        Place::Nowhere { because } => {
             skipped("that Pods and cgroups end with their owner", &because);
             false
         }
@@ -89,7 +89,7 @@ fn nothing_outlives_an_owner_that_is_killed() {
 fn a_node_is_required_switched_off_or_taken_where_it_can_be_had() {
     let empty = Scratch::new("test").unwrap();
     for (wish, expected) in [
-        ("auto", "Process { because:"),
+        ("auto", "Nowhere { because:"),
         ("required", "there is no node to run Pods on: "),
         ("off", "RUN_OPERATOR_TEST_NODE is off"),
         ("perhaps", "can be required, off or auto"),

@@ -10,7 +10,7 @@ use kube::Api;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::support::{Operator, Series, Setup, World, eventually, series};
+use crate::support::{Operator, Series, Setup, World, eventually};
 
 /// The Lease's name.
 const LEASE: &str = "run-operator";
@@ -42,14 +42,6 @@ pub(crate) async fn until_it_leads(operator: &Operator) {
         }
     })
     .await;
-}
-
-/// The sum of those series of a metric that fit.
-async fn sum(operator: &Operator, metric: &str, fits: impl Fn(&Series) -> bool) -> f64 {
-    let (_, text) = operator.fetch("metrics").await.unwrap();
-    let all = series(&text).into_iter();
-    let fitting = all.filter(|one| one.name == metric && fits(one));
-    fitting.map(|one| one.value).sum()
 }
 
 /// The record of the Lease.
@@ -85,18 +77,18 @@ async fn a_standby_is_ready_and_makes_no_call_and_no_write() {
     each_is_one_run(&world, &names).await;
     assert!(!leads(&other).await && leads(leader).await);
     let calls = "run_operator_service_requests_total";
-    assert_eq!(sum(&other, calls, |_| true).await, 0.0);
+    assert_eq!(other.sum(calls, |_| true).await, 0.0);
     // It reads: the caches and the Lease.
     let requests = "rest_client_requests_total";
     let reads = |one: &Series| one.labels["method"] == "GET";
-    assert!(sum(&other, requests, reads).await > 0.0);
-    assert_eq!(sum(&other, requests, |one| !reads(one)).await, 0.0);
+    assert!(other.sum(requests, reads).await > 0.0);
+    assert_eq!(other.sum(requests, |one| !reads(one)).await, 0.0);
     // A call is counted when it has ended, and the caches follow the API server.
     let succeeded = r#"run_operator_runs{phase="Succeeded"}"#;
     eventually("the leader's counts are all of them", async || {
         let sent = world.service.get("requests").await;
         let sent = f64::from(u32::try_from(sent.as_array().unwrap().len()).unwrap());
-        let counted = sum(leader, calls, |_| true).await;
+        let counted = leader.sum(calls, |_| true).await;
         let succeeded = leader.metric(succeeded).await;
         if (counted, succeeded) == (sent, 5.0) {
             Ok(())

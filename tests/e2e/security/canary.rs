@@ -8,8 +8,7 @@ use run_operator::api::{Phase, names};
 
 use super::faults::{Echo, of_a_stream, of_any_answer};
 use super::search::{everywhere, hits};
-use crate::support::{Plane, Setup, World, eventually, impatient_contract};
-use test_cluster::ControlPlane;
+use crate::support::{Plane, Setup, World, audited_control_plane, eventually, impatient_contract};
 
 /// With characters that each encoding writes in another way.
 const FIRST: &str = "canary/1+6f0c8a~9e==";
@@ -22,12 +21,11 @@ const MARK: &str = "beacon-51c7";
 /// A world on a control plane of its own whose audit log holds bodies, and whose operator waits seconds
 /// where it else waits half a minute.
 async fn world() -> World {
-    let own = ControlPlane::start_with_audited_bodies().await.unwrap();
     let world = World::with(Setup {
         operator: vec!["--contract", impatient_contract("security-canary")],
         service: vec!["--heartbeat", "1s"],
         bare: true,
-        plane: Plane::Own(Box::leak(Box::new(own))),
+        plane: Plane::Own(audited_control_plane().await),
         ..Setup::default()
     })
     .await;

@@ -18,7 +18,7 @@ use run_operator::api::Run;
 use serde_json::{Value, json};
 
 pub(crate) use crate::support::Proxy;
-use crate::support::{Asked, Fault, Plane, Setup, World, eventually};
+use crate::support::{Asked, Fault, Setup, World, eventually};
 use test_cluster::ControlPlane;
 
 /// A world whose operator sees the API server through a proxy. Taken apart from right to left.
@@ -27,11 +27,7 @@ pub(crate) async fn stage() -> (Proxy, World) {
 }
 
 async fn stage_with(setup: Setup) -> (Proxy, World) {
-    let control_plane = match setup.plane {
-        Plane::Own(own) => own,
-        _ => ControlPlane::shared().await,
-    };
-    let proxy = Proxy::start(control_plane).await;
+    let proxy = Proxy::start(ControlPlane::shared().await).await;
     let through = Some(proxy.kubeconfig().to_owned());
     let world = World::with(Setup { through, ..setup }).await;
     // It is ready as soon as it has listed.

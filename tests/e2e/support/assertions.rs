@@ -9,24 +9,12 @@ use serde_json::Value;
 use run_operator::api::{ConditionType, Phase, Run, conditions};
 
 use super::{World, eventually, row};
+use test_support::says;
 
 /// A condition of a Run, if it has it.
 pub(crate) fn condition_of(run: &Run, kind: ConditionType) -> Option<Condition> {
     let status = run.status.as_ref()?;
     conditions::find(&status.conditions, kind).cloned()
-}
-
-/// All conditions that a Workspace has now.
-pub(crate) async fn conditions_told(world: &World, workspace: &str) -> Vec<Condition> {
-    let workspace = world.workspaces().get(workspace).await.unwrap();
-    workspace.status.map(|s| s.conditions).unwrap_or_default()
-}
-
-/// Panics unless every word is in the text.
-pub(crate) fn says(text: &str, words: &[&str]) {
-    for word in words {
-        assert!(text.contains(word), "{word:?} is not in {text:?}");
-    }
 }
 
 impl World {

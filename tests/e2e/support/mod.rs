@@ -18,16 +18,15 @@ mod wait;
 mod wall_clock;
 mod world;
 
-pub(crate) use assertions::{
-    condition_of, conditions_told, contract_file, impatient_contract, says,
-};
+pub(crate) use assertions::{condition_of, contract_file, impatient_contract};
 pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
 pub(crate) use operator::{Operator, Recipe, free_port};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
-pub(crate) use planes::{Plane, own_control_plane};
+pub(crate) use planes::{Plane, audited_control_plane, own_control_plane};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
 pub(crate) use service::{Service, TOKEN};
+pub(crate) use test_support::says;
 pub(crate) use wait::{
     STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, output_of, run_until,
 };

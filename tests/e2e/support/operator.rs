@@ -9,6 +9,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::exposition::{Series, series};
 use super::wait::eventually;
 use test_cluster::{Output, Process};
 
@@ -125,6 +126,14 @@ impl Operator {
         let found = lines.find(|(name, _)| *name == series);
         let (_, value) = found.unwrap_or_else(|| panic!("no series {series} in {text}"));
         value.parse().unwrap()
+    }
+
+    /// The sum of those series of a metric that fit.
+    pub(crate) async fn sum(&self, metric: &str, fits: impl Fn(&Series) -> bool) -> f64 {
+        let (_, text) = self.fetch("metrics").await.unwrap();
+        let all = series(&text).into_iter();
+        let fitting = all.filter(|one| one.name == metric && fits(one));
+        fitting.map(|one| one.value).sum()
     }
 
     /// Sends a request for a path and reads nothing of the answer: the connection stays open. Its window and its

@@ -32,7 +32,7 @@ pub(crate) enum Plane {
     Managed,
     /// Whose API server takes any spec and status of Runs and Workspaces, as an older or a newer schema might.
     Loose,
-    /// The test's own.
+    /// The test's own ([`own_control_plane`]).
     Own(&'static ControlPlane),
 }
 
@@ -95,10 +95,7 @@ impl InUse {
                 };
                 LOOSE.get_or_init(loosened).await
             }
-            Plane::Own(own) => {
-                install(own).await;
-                own
-            }
+            Plane::Own(own) => own,
         };
         Self {
             control_plane,
@@ -107,15 +104,23 @@ impl InUse {
     }
 }
 
-/// A control plane of a test's own. It lasts as long as the process, which ends it.
+/// A control plane of a test's own, with the CRDs. It lasts as long as the process, which ends it.
 pub(crate) async fn own_control_plane() -> &'static ControlPlane {
     started(Options::default()).await
 }
 
+/// The same, whose audit log holds the bodies of requests.
+pub(crate) async fn audited_control_plane() -> &'static ControlPlane {
+    kept(ControlPlane::start_with_audited_bodies().await.unwrap()).await
+}
+
 async fn started(options: Options) -> &'static ControlPlane {
-    let own = ControlPlane::start(options).await.unwrap();
-    install(&own).await;
-    Box::leak(Box::new(own))
+    kept(ControlPlane::start(options).await.unwrap()).await
+}
+
+async fn kept(control_plane: ControlPlane) -> &'static ControlPlane {
+    install(&control_plane).await;
+    Box::leak(Box::new(control_plane))
 }
 
 async fn install(control_plane: &ControlPlane) {

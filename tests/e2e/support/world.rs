@@ -302,16 +302,6 @@ impl World {
         patched.unwrap();
     }
 
-    /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
-    pub(crate) async fn force_workspace_away(&self, name: &str) {
-        self.delete_workspace(name).await;
-        let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        let params = PatchParams::default();
-        // One without a finalizer no longer exists.
-        let _ = self.workspaces().patch(name, &params, &strip).await;
-        self.workspace_gone(name).await;
-    }
-
     /// Asks for the deletion of a Run, and doesn't wait.
     pub(crate) async fn delete_run(&self, name: &str) {
         let params = DeleteParams::default();

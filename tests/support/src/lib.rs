@@ -24,6 +24,17 @@ pub fn root() -> &'static Path {
     own.ancestors().nth(2).unwrap_or(own)
 }
 
+/// Checks that every one of these is in a text.
+///
+/// # Panics
+/// With the first that isn't, and the text.
+#[track_caller]
+pub fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
 /// Whether a request to the API server, by its URI, is a watch that begins with a list.
 pub fn streams_a_list(uri: &str) -> bool {
     uri.contains("sendInitialEvents=true")
