@@ -78,21 +78,20 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     history.holds().await;
 }
 
-/// Created at the same time, both find the key free: no watch shows an intent before it is written. On its own schedule
+/// Reconciled at the same time, both find the key free: no watch shows an intent before it is written. On its own schedule
 /// the one that waits would try again in ten minutes.
 /// Proves: P-key-in-use
 #[tokio::test]
 async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
-    let world = World::with(Setup {
+    let mut world = World::unattended(Setup {
         operator: vec!["--poll-max", "10m"],
         ..Setup::default()
     })
     .await;
+    world.create_run("one", nightly()).await;
+    world.create_run("two", nightly()).await;
+    world.start_operator().await;
     let history = world.history().await;
-    tokio::join!(
-        world.create_run("one", nightly()),
-        world.create_run("two", nightly())
-    );
     let [first, second] = eventually("one of the two waits", async || {
         let names = ["one", "two"];
         let rows = [row(&world.run("one").await), row(&world.run("two").await)];

@@ -1,11 +1,15 @@
 //! Runs that have ended: a start doesn't touch them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use run_operator::api::Phase;
 
-use crate::support::{Series, World, eventually};
+use crate::stale::stage;
+use crate::support::{Fault, Hook, Series, World, eventually};
 
 const NAMES: [&str; 3] = ["good", "bad", "cancelled"];
 /// Objects that were queued.
@@ -84,6 +88,29 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
     let fields = ["posts", "gets", "streams"].map(|field| of_fresh[field].as_u64().unwrap());
     let own = usize::try_from(fields.iter().sum::<u64>()).unwrap();
     assert_eq!(world.service.run_calls().await - calls, own);
+}
+
+/// The watch shows the Run settled while its last write is under way.
+/// Proves: B-ended
+#[tokio::test]
+async fn a_run_whose_last_write_got_no_answer_is_forgotten() {
+    let (proxy, world) = stage().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    let run = world.state("train", "running").await;
+    let shown = Arc::new(Notify::new());
+    let once_shown = Arc::clone(&shown);
+    let hook = Hook::new(move || Arc::clone(&once_shown).notified_owned());
+    proxy.fault(1, Fault::LoseAnswer(hook), |asked| asked.is("patch", "runs"));
+    let run_id = run.status.unwrap().run_id.unwrap();
+    world.set_state(&run_id, "succeeded").await;
+    world.released("train").await;
+    // The watch tells of this one after it has told of that one.
+    world.create_run("later", json!({})).await;
+    world.phase("later", Phase::Succeeded).await;
+    world.released("later").await;
+    world.metric_is("run_operator_remembered_runs", 1.0).await;
+    shown.notify_one();
+    world.metric_is("run_operator_remembered_runs", 0.0).await;
 }
 
 async fn versions(world: &World) -> Vec<Option<String>> {

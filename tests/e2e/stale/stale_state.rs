@@ -37,21 +37,21 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     ledger(&world, &[(&run, "cancelled")]).await;
 }
 
-/// Orphaned and removed while no operator ran; the next one is first shown it as it ran.
+/// One write orphans the Run and removes its last finalizer: only the Delete event carries it.
 /// Proves: F-stale
 #[tokio::test]
-async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
-    let (proxy, mut world) = stage().await;
+async fn a_run_orphaned_by_the_write_that_removes_it_goes_on() {
+    let (_proxy, world) = stage().await;
     let run = running(&world, "train").await;
-    world.kill_operator();
-    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    let cancel = json!({"operation": "cancelRun"});
+    let refusal = json!({"type": "answer", "status": 503});
+    world.service.lasting_fault(cancel, refusal).await;
+    world.delete_run("train").await;
+    world.asked("cancelRun", 1).await;
+    let orphan = json!({"metadata": {"finalizers": null}, "spec": {"deletionPolicy": "Orphan"}});
     world.patch_run("train", orphan).await;
-    force_away(&world, "train").await;
-    proxy.show("runs", version(&run));
-    let streams = world.service.requests("streamEvents").await.len();
-    world.start_operator().await;
-    world.asked("streamEvents", streams + 1).await;
-    proxy.thaw("runs");
+    world.gone("train").await;
+    world.service.delete("faults").await;
     let other = running(&world, "other").await;
     holds_for_a_while(A_WHILE, async || {
         assert_eq!(cancels(&world, &run).await, 0, "Orphan was its last word");
