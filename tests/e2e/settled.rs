@@ -1,10 +1,7 @@
 //! Runs that have ended: a start doesn't touch them.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use run_operator::api::Phase;
 
@@ -97,10 +94,10 @@ async fn a_run_whose_last_write_got_no_answer_is_forgotten() {
     let (proxy, world) = stage().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     let run = world.state("train", "running").await;
-    let shown = Arc::new(Notify::new());
-    let once_shown = Arc::clone(&shown);
-    let hook = Hook::new(move || Arc::clone(&once_shown).notified_owned());
-    proxy.fault(1, Fault::LoseAnswer(hook), |asked| asked.is("patch", "runs"));
+    let (answer, hook) = Hook::held();
+    proxy.fault(1, Fault::LoseAnswer(hook), |asked| {
+        asked.is("patch", "runs")
+    });
     let run_id = run.status.unwrap().run_id.unwrap();
     world.set_state(&run_id, "succeeded").await;
     world.released("train").await;
@@ -109,7 +106,7 @@ async fn a_run_whose_last_write_got_no_answer_is_forgotten() {
     world.phase("later", Phase::Succeeded).await;
     world.released("later").await;
     world.metric_is("run_operator_remembered_runs", 1.0).await;
-    shown.notify_one();
+    answer.notify_one();
     world.metric_is("run_operator_remembered_runs", 0.0).await;
 }
 

@@ -10,6 +10,7 @@ use axum::http::{Response, StatusCode, header};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::json;
+use tokio::sync::Notify;
 
 /// The treatment of a request. An event of a stream knows those that say so; it passes any other.
 #[derive(Clone, Debug)]
@@ -56,6 +57,14 @@ impl Hook {
     /// Does nothing.
     pub(crate) fn none() -> Self {
         Self::new(|| std::future::ready(()))
+    }
+
+    /// Waits until it is notified.
+    pub(crate) fn held() -> (Arc<Notify>, Self) {
+        let notify = Arc::new(Notify::new());
+        let held = Arc::clone(&notify);
+        let hook = Self::new(move || Arc::clone(&held).notified_owned());
+        (notify, hook)
     }
 
     pub(super) async fn run(&self) {
