@@ -7,7 +7,8 @@ use kube::{
 use run_operator::api::{Phase, Run, names};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, World, eventually, held, intent_of, row};
+use crate::stale::stage_with;
+use crate::support::{Fault, Hook, Setup, World, eventually, held, intent_of, row};
 
 /// The manifest in Git.
 fn nightly() -> Value {
@@ -78,20 +79,21 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     history.holds().await;
 }
 
-/// Reconciled at the same time, both find the key free: no watch shows an intent before it is written. On its own schedule
-/// the one that waits would try again in ten minutes.
+/// No watch shows an intent before it is written: while the first one's is under way, the key must not be found free. On
+/// its own schedule the one that waits would try again in ten minutes.
 /// Proves: P-key-in-use
 #[tokio::test]
 async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
-    let mut world = World::unattended(Setup {
+    let (proxy, world) = stage_with(Setup {
         operator: vec!["--poll-max", "10m"],
         ..Setup::default()
     })
     .await;
+    let history = world.history().await;
+    let (intent, hook) = Hook::held();
+    proxy.fault(1, Fault::Delay(hook), |asked| asked.is("patch", "runs"));
     world.create_run("one", nightly()).await;
     world.create_run("two", nightly()).await;
-    world.start_operator().await;
-    let history = world.history().await;
     let [first, second] = eventually("one of the two waits", async || {
         let names = ["one", "two"];
         let rows = [row(&world.run("one").await), row(&world.run("two").await)];
@@ -102,6 +104,7 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
         }
     })
     .await;
+    intent.notify_one();
     let run = run_id(&world.state(first, "running").await);
     let waiting = world.stalled(second, "KeyInUse").await;
     assert!(!held(&waiting) && intent_of(&waiting).is_none());
