@@ -58,7 +58,7 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     .await;
     let long_line = base64(&[b'x'; 16_384]);
     let faults = [
-        ("cut", json!({"afterEvents": 2, "inside": "event"})),
+        ("cut", json!({"afterEvents": 2, "inside": true})),
         ("ended", json!({"afterEvents": 2, "then": "end"})),
         ("gone-silent", json!({"afterEvents": 2, "then": "hang"})),
         (

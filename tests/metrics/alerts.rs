@@ -44,15 +44,11 @@ pub(crate) fn rules() -> Vec<Rule> {
         .collect()
 }
 
+/// Runs promtool, which must succeed, and returns what it says.
 fn promtool(args: &[&str]) -> String {
     let output = tools::run("promtool", args, "");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).unwrap();
-    assert!(
-        output.status.success(),
-        "promtool {}: {said}",
-        args.join(" ")
-    );
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "promtool {args:?}: {said}");
     said
 }
 
@@ -69,10 +65,8 @@ fn prometheus_takes_the_alert_rules() {
 /// Proves: P-alerts
 #[test]
 fn alerts_for_tenants_fire_when_they_should_and_end() {
-    let said = promtool(&["check", "rules", "--lint=all", "--lint-fatal", TENANTS]);
-    assert!(said.contains("SUCCESS"), "{said}");
-    let said = promtool(&["test", "rules", TENANTS_TRIED]);
-    assert!(said.contains("SUCCESS"), "{said}");
+    promtool(&["check", "rules", "--lint=all", "--lint-fatal", TENANTS]);
+    promtool(&["test", "rules", TENANTS_TRIED]);
     let rules: Value = serde_saphyr::from_str(&text(TENANTS)).unwrap();
     let tried = text(TENANTS_TRIED);
     for rule in rules["groups"][0]["rules"].as_array().unwrap() {
@@ -84,8 +78,7 @@ fn alerts_for_tenants_fire_when_they_should_and_end() {
 /// Proves: P-alerts
 #[test]
 fn every_alert_fires_when_it_should_and_then_alone() {
-    let said = promtool(&["test", "rules", TRIED]);
-    assert!(said.contains("SUCCESS"), "{said}");
+    promtool(&["test", "rules", TRIED]);
     let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
     let mut fired = BTreeSet::new();
     let mut quiet = BTreeSet::new();

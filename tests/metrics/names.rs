@@ -58,29 +58,23 @@ pub(crate) fn hold(expressions: &[String]) -> BTreeSet<String> {
     let series = series();
     let mut used = BTreeSet::new();
     for (expression, said) in expressions.iter().zip(parsed(expressions)) {
-        for selector in said["selectors"].as_array().unwrap() {
-            let name = selector["metric"].as_str().unwrap();
-            let Some(labels) = series.get(name) else {
+        let with_labels = |name: &str, labels: &Value| {
+            let Some(known) = series.get(name) else {
                 panic!("there is no metric {name:?}: {expression}");
             };
-            for label in strings(&selector["labels"]) {
-                assert!(
-                    labels.contains(&label),
-                    "{name} has no label {label}: {expression}"
-                );
+            for label in strings(labels) {
+                let is_one = known.contains(&label);
+                assert!(is_one, "{name} has no label {label}: {expression}");
             }
+        };
+        for selector in said["selectors"].as_array().unwrap() {
+            let name = selector["metric"].as_str().unwrap();
+            with_labels(name, &selector["labels"]);
             used.insert(name.to_owned());
         }
         for grouping in said["groupings"].as_array().unwrap() {
-            for (label, name) in strings(&grouping["labels"]).iter().flat_map(|label| {
-                strings(&grouping["metrics"])
-                    .into_iter()
-                    .map(move |m| (label, m))
-            }) {
-                assert!(
-                    series[&name].contains(label),
-                    "{name} has no label {label}: {expression}"
-                );
+            for name in strings(&grouping["metrics"]) {
+                with_labels(&name, &grouping["labels"]);
             }
         }
     }

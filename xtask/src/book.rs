@@ -11,11 +11,6 @@ use test_support::root;
 
 use crate::common::{Outcome, below, read, read_bytes, write};
 
-/// The table of contents, with links from its own folder.
-const SUMMARY: &str = "docs/SUMMARY.md";
-const SETTINGS: &str = "docs/book.toml";
-/// Where the book is written, as html; its source is beside it.
-const BOOK: &str = "target/book";
 /// The one has the links of every chapter as from the first, the other those of a site's top.
 const ELSEWHERE: [&str; 2] = ["print.html", "404.html"];
 
@@ -28,7 +23,8 @@ pub(crate) struct Options {
 
 /// Writes the book, and follows its links.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let out = root().join(BOOK);
+    // Its source is beside the html.
+    let out = root().join("target/book");
     let html = out.join("html");
     if out.exists() {
         let removed = std::fs::remove_dir_all(&out);
@@ -55,8 +51,12 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 /// Copies the chapters and what they link to.
 fn stage(out: &Path) -> Outcome<()> {
     let source = out.join("src");
-    write(&out.join("book.toml"), read(&root().join(SETTINGS))?)?;
-    let mut summary = read(&root().join(SUMMARY))?;
+    write(
+        &out.join("book.toml"),
+        read(&root().join("docs/book.toml"))?,
+    )?;
+    // Its links are from its own folder.
+    let mut summary = read(&root().join("docs/SUMMARY.md"))?;
     let mut files = BTreeSet::new();
     for link in links(&summary) {
         let chapter = tidy(&Path::new("docs").join(&link));
@@ -89,22 +89,11 @@ fn links(text: &str) -> Vec<String> {
     files.map(str::to_owned).collect()
 }
 
-/// A page of the book.
-struct Page {
-    text: String,
-    ids: BTreeSet<String>,
-}
-
-/// Every page below a folder, by its path.
-fn pages(folder: &Path) -> Outcome<BTreeMap<PathBuf, Page>> {
+/// The text of every page below a folder, by its path.
+fn pages(folder: &Path) -> Outcome<BTreeMap<PathBuf, String>> {
     let files = below(folder)?.into_iter();
     let html = files.filter(|path| path.extension().is_some_and(|ending| ending == "html"));
-    html.map(|path| {
-        let text = read(&path)?;
-        let ids = values(&text, "id").into_iter().map(str::to_owned).collect();
-        Ok((path, Page { text, ids }))
-    })
-    .collect()
+    html.map(|path| Ok((path.clone(), read(&path)?))).collect()
 }
 
 /// The values of an attribute.
@@ -117,15 +106,14 @@ fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
 }
 
 /// The number of links within the book, and those of them that lead nowhere.
-fn follow(pages: &BTreeMap<PathBuf, Page>) -> (usize, Vec<String>) {
+fn follow(pages: &BTreeMap<PathBuf, String>) -> (usize, Vec<String>) {
     let mut followed = 0;
     let mut broken = Vec::new();
     for (path, page) in pages {
         if ELSEWHERE.iter().any(|elsewhere| path.ends_with(elsewhere)) {
             continue;
         }
-        let links = [values(&page.text, "href"), values(&page.text, "src")].concat();
-        for link in links {
+        for link in [values(page, "href"), values(page, "src")].concat() {
             if link.contains(':') || link.starts_with("//") {
                 continue;
             }
@@ -137,7 +125,7 @@ fn follow(pages: &BTreeMap<PathBuf, Page>) -> (usize, Vec<String>) {
                 file => tidy(&folder.join(file)),
             };
             let found = match pages.get(&target) {
-                Some(target) => place.is_empty() || target.ids.contains(place),
+                Some(target) => place.is_empty() || values(target, "id").contains(&place),
                 None => target.is_file(),
             };
             if !found {

@@ -1,13 +1,9 @@
 //! The tests' control plane, by hand: `cargo xtask cluster up` boots one and prints the line that points kubectl at it.
 
-use std::io::Write;
-
 use clap::{Args, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
+use test_cluster::{Binaries, ControlPlane, Options};
 
-use test_cluster::{Binaries, ControlPlane, Error, Options};
-
-use crate::common::Outcome;
+use crate::common::{Interrupt, Outcome, block_on, print};
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
@@ -49,17 +45,11 @@ pub(crate) fn run(action: &Action) -> Outcome<()> {
             }
             Ok(())
         }
-        Action::Up(with) => {
-            let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
-            let result = runtime.block_on(stay_up(with.options()));
-            // A build that Ctrl-C has interrupted is not waited for: it ends with us.
-            runtime.shutdown_background();
-            Ok(result?)
-        }
+        Action::Up(with) => block_on(stay_up(with.options())),
     }
 }
 
-async fn stay_up(options: Options) -> Result<(), Error> {
+async fn stay_up(options: Options) -> Outcome<()> {
     let mut stopped = std::pin::pin!(stop_requested());
     let control_plane = tokio::select! {
         started = ControlPlane::start(options) => started?,
@@ -77,10 +67,9 @@ async fn stay_up(options: Options) -> Result<(), Error> {
     stopped.await
 }
 
-/// Ready at Ctrl-C, SIGTERM or the end of standard input.
-async fn stop_requested() -> Result<(), Error> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Runtime)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Runtime)?;
+/// Ready at a signal or the end of standard input.
+async fn stop_requested() -> Outcome<()> {
+    let mut interrupt = Interrupt::new()?;
     let (ended, end_of_input) = tokio::sync::oneshot::channel::<()>();
     // A thread of its own: a read of standard input can't be cancelled, and would hold up the exit.
     std::thread::spawn(move || {
@@ -89,16 +78,8 @@ async fn stop_requested() -> Result<(), Error> {
         drop(ended);
     });
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = interrupt.asked() => {}
         _ = end_of_input => eprintln!("cluster: standard input has ended, stopping"),
     }
     Ok(())
-}
-
-/// A line on standard output, at once.
-fn print(line: &str) {
-    let mut stdout = std::io::stdout();
-    // Fails when standard output is closed.
-    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

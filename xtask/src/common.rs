@@ -1,12 +1,16 @@
-//! What more than one task needs: the error, files, programs, waiting.
+//! What more than one task needs: the error, files, programs, waiting, signals, lines of output.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use futures::future::select_all;
 use serde_json::Value;
 use test_cluster::ServiceError;
 use test_support::programs;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -51,6 +55,42 @@ impl From<String> for Error {
 impl From<&str> for Error {
     fn from(what: &str) -> Self {
         Self::Unexpected(what.to_owned())
+    }
+}
+
+/// Does a task that waits. A build that Ctrl-C has interrupted is not waited for: it ends with us.
+pub(crate) fn block_on<T>(task: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let runtime = Runtime::new().map_err(test_cluster::Error::Runtime)?;
+    let result = runtime.block_on(task);
+    runtime.shutdown_background();
+    result
+}
+
+/// A line on standard output, at once.
+pub(crate) fn print(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    // Fails when standard output is closed.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+/// Ctrl-C, SIGTERM, or the end of the terminal.
+pub(crate) struct Interrupt(Vec<Signal>);
+
+impl Interrupt {
+    pub(crate) fn new() -> Outcome<Self> {
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        let signals: Result<_, _> = kinds.into_iter().map(signal).collect();
+        Ok(Self(signals.map_err(test_cluster::Error::Runtime)?))
+    }
+
+    /// Ready when one of them has come.
+    pub(crate) async fn asked(&mut self) {
+        let any = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        select_all(any).await;
     }
 }
 
@@ -101,8 +141,12 @@ pub(crate) fn below(path: &Path) -> Outcome<Vec<PathBuf>> {
 
 /// A file's YAML.
 pub(crate) fn read_yaml(path: &Path) -> Outcome<Value> {
-    let value = serde_saphyr::from_str(&read(path)?);
-    value.map_err(|error| format!("{}: {error}", path.display()).into())
+    parse_yaml(&read(path)?, &path.to_string_lossy())
+}
+
+/// YAML as a value; `file` is for the error.
+pub(crate) fn parse_yaml(text: &str, file: &str) -> Outcome<Value> {
+    serde_saphyr::from_str(text).map_err(|error| format!("{file}: {error}").into())
 }
 
 /// A value as YAML.
@@ -116,18 +160,15 @@ pub(crate) fn program(name: &str) -> Outcome<PathBuf> {
     Ok(programs::find(name).map_err(missing)?)
 }
 
-/// Asks until the answer is there; `seen` is for the error.
-pub(crate) async fn until<T>(
+/// Asks until it is so; `seen` is for the error.
+pub(crate) async fn until(
     what: &str,
     patience: Duration,
     seen: impl Fn() -> String,
-    mut ask: impl AsyncFnMut() -> Outcome<Option<T>>,
-) -> Outcome<T> {
+    is: impl AsyncFn() -> Outcome<bool>,
+) -> Outcome<()> {
     let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await? {
-            return Ok(answer);
-        }
+    while !is().await? {
         if began.elapsed() > patience {
             return Err(Error::Wait {
                 what: what.to_owned(),
@@ -137,4 +178,5 @@ pub(crate) async fn until<T>(
         }
         sleep(POLL).await;
     }
+    Ok(())
 }

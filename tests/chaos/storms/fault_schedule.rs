@@ -193,7 +193,7 @@ fn fault(random: &mut Rng) -> Value {
     // The effect took place, and the answer is an error.
     let done = json!({"type": "answer", "status": 503, "execute": true});
     let cut = json!({"type": "stream", "afterEvents": 1, "then": "cut"});
-    let cut_inside = json!({"type": "stream", "afterEvents": 2, "inside": "event", "then": "cut"});
+    let cut_inside = json!({"type": "stream", "afterEvents": 2, "inside": true, "then": "cut"});
     let faults = [
         // A proxy speaks for the service, to whatever is asked.
         (None, page(404)),

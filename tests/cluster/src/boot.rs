@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 
@@ -212,16 +214,20 @@ fn audit_policy(bodies: bool) -> Value {
     })
 }
 
-/// A port of 127.0.0.1 without a listener.
+/// A port of 127.0.0.1 without a listener, which no other caller in this process gets.
 ///
 /// It lies below the ports that systems give to outgoing connections (from 32768 on Linux): else any of those
 /// could take it before the program binds it, or while the API server is down for an outage test.
 pub fn free_port() -> Result<u16, Error> {
     const FIRST: u16 = 10_240;
     const COUNT: u16 = 19_760;
-    for _ in 0..100 {
+    // Processes that run side by side begin at different places.
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
         let [high, low, ..] = *uuid::Uuid::new_v4().as_bytes();
-        let port = FIRST + u16::from_be_bytes([high, low]) % COUNT;
+        AtomicU16::new(u16::from_be_bytes([high, low]) % COUNT)
+    });
+    for _ in 0..COUNT {
+        let port = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }

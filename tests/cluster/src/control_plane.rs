@@ -266,24 +266,18 @@ impl ControlPlane {
 
     /// Starts kube-controller-manager and waits until it has made the first service account.
     async fn start_controller_manager(&mut self) -> Result<(), Error> {
-        let ours = self.ours.as_mut().ok_or(Error::NotOurs)?;
+        let ours = self.ours.as_ref().ok_or(Error::NotOurs)?;
         let command = ours.layout.controller_manager(&ours.binaries);
         let log = ours.layout.log(Tool::ControllerManager);
-        ours.controller_manager = Some(Process::spawn(&command, Output::File(log))?);
+        let mut manager = Process::spawn(&command, Output::File(log))?;
         let deadline = Instant::now() + START_TIMEOUT;
-        while !self
-            .answers("/api/v1/namespaces/default/serviceaccounts/default")
-            .await
-        {
-            let manager = self
-                .ours
-                .as_mut()
-                .and_then(|ours| ours.controller_manager.as_mut());
-            if let Some(process) = manager {
-                still_starting(process, Tool::ControllerManager, deadline)?;
-            }
+        let account = "/api/v1/namespaces/default/serviceaccounts/default";
+        while !self.answers(account).await {
+            still_starting(&mut manager, Tool::ControllerManager, deadline)?;
             tokio::time::sleep(POLL).await;
         }
+        let ours = self.ours.as_mut().ok_or(Error::NotOurs)?;
+        ours.controller_manager = Some(manager);
         Ok(())
     }
 }

@@ -91,11 +91,8 @@ impl ControlPlane {
 
     /// Gives the node an image: a tar as of `docker save`, or of an OCI layout.
     pub async fn import_image(&self, tar: &Path) -> Result<String, Error> {
-        let mut ctr = Command::new(on_path("ctr").unwrap_or_else(|| "ctr".into()));
-        ctr.env("CONTAINERD_ADDRESS", self.containerd()?)
-            .args(["--namespace", "k8s.io", "images", "import"])
-            .args(["--snapshotter", "native"])
-            .arg(tar);
+        let mut ctr = self.ctr()?;
+        ctr.args(["import", "--snapshotter", "native"]).arg(tar);
         blocking(move || run(ctr, "")).await
     }
 
@@ -105,11 +102,17 @@ impl ControlPlane {
         // "unpacking NAME (sha256:…)...done", or without the first word.
         let own = imported.split_whitespace().find(|word| word.contains('/'));
         let own = own.unwrap_or_default().to_owned();
-        let mut ctr = Command::new(on_path("ctr").unwrap_or_else(|| "ctr".into()));
-        ctr.env("CONTAINERD_ADDRESS", self.containerd()?)
-            .args(["--namespace", "k8s.io", "images", "tag", "--force"])
-            .args([&own, name]);
+        let mut ctr = self.ctr()?;
+        ctr.args(["tag", "--force", &own, name]);
         blocking(move || run(ctr, "")).await.map(drop)
+    }
+
+    /// Containerd's own program, for the images of the node.
+    fn ctr(&self) -> Result<Command, Error> {
+        let mut ctr = Command::new(on_path("ctr").unwrap_or_else(|| "ctr".into()));
+        ctr.env("CONTAINERD_ADDRESS", self.containerd()?);
+        ctr.args(["--namespace", "k8s.io", "images"]);
+        Ok(ctr)
     }
 
     /// The node's containerd, for `ctr`.

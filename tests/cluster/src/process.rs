@@ -124,12 +124,6 @@ impl Process {
         self.signal("TERM");
     }
 
-    /// Sends SIGINT and doesn't wait. (A process is started with SIGINT ignored, as every background
-    /// process of a shell: it must handle it to be ended by it.)
-    pub fn interrupt(&mut self) {
-        self.signal("INT");
-    }
-
     /// Sends SIGSTOP: it holds still, connections and all, until [`Process::go_on`].
     pub fn hold(&self) {
         self.signal("STOP");

@@ -1,7 +1,6 @@
 //! The releases of Kubernetes that the control plane can have: a folder with a go.mod for each.
 
-use std::env;
-
+use super::binaries::set_variable;
 use super::error::Error;
 
 /// Environment variable that chooses one, such as `1.35`.
@@ -36,7 +35,7 @@ const RELEASES: [Release; 3] = [release!("1.34"), release!("1.35"), NEWEST];
 impl Release {
     /// The one that `KUBERNETES` names, else the newest. Fails if it names none.
     pub fn chosen() -> Result<Self, Error> {
-        let Some(choice) = env::var_os(CHOICE).filter(|value| !value.is_empty()) else {
+        let Some(choice) = set_variable(CHOICE) else {
             return Ok(NEWEST);
         };
         let found = RELEASES.iter().find(|release| choice == release.minor);

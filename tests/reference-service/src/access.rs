@@ -82,10 +82,6 @@ impl Access {
             .map(|(_, record)| record)
     }
 
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = &Token> {
-        self.tokens.values()
-    }
-
     /// Changes the id that the service announces.
     pub(crate) fn announce(&mut self, workspace: &str, id: String) {
         self.workspaces.insert(workspace.to_owned(), id);

@@ -52,18 +52,13 @@ impl Reply {
     }
 
     pub(crate) fn problem(problem: &Problem, request_id: &str) -> Self {
+        let mut headers = HeaderMap::new();
+        if let Some((name, value)) = problem.header {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
         Self {
             status: problem.status,
-            headers: problem
-                .header
-                .map(|(name, value)| {
-                    (
-                        HeaderName::from_static(name),
-                        HeaderValue::from_static(value),
-                    )
-                })
-                .into_iter()
-                .collect(),
+            headers,
             content: Content::Bytes(PROBLEM, Bytes::from(problem.body(request_id).to_string())),
         }
     }
@@ -71,17 +66,13 @@ impl Reply {
 
 impl Call {
     pub(crate) fn operation(&self) -> Operation {
-        self.route
-            .as_ref()
-            .map_or(Operation::Unknown, |route| route.operation)
+        let route = self.route.as_ref();
+        route.map_or(Operation::Unknown, |route| route.operation)
     }
 
     pub(crate) fn run_id(&self) -> Option<&str> {
-        self.route
-            .as_ref()
-            .ok()
-            .map(|route| route.run_id.as_str())
-            .filter(|id| !id.is_empty())
+        let id = self.route.as_ref().ok()?.run_id.as_str();
+        (!id.is_empty()).then_some(id)
     }
 
     /// Does what the request asks for, at once and as a whole.
@@ -122,14 +113,13 @@ impl Call {
             }
             Operation::StreamEvents => self.stream(inner, &caller, &route.run_id),
             Operation::CancelRun => {
-                let was_over =
-                    is_terminal(&inner.table.find(&caller.workspace, &route.run_id)?.state);
-                let run = inner.table.cancel(now, &caller.workspace, &route.run_id)?;
-                let status = if was_over {
+                let run = inner.table.find(&caller.workspace, &route.run_id)?;
+                let status = if is_terminal(&run.state) {
                     StatusCode::OK
                 } else {
                     StatusCode::ACCEPTED
                 };
+                let run = inner.table.cancel(now, &caller.workspace, &route.run_id)?;
                 Ok(Reply::json(status, &run.resource(&caller.workspace_id)))
             }
             Operation::GetVersion | Operation::Unknown => Err(Problem::path_not_found("")),
@@ -143,26 +133,20 @@ impl Call {
     fn create(&self, inner: &mut Inner, now: Millis, caller: &Caller) -> Result<Reply, Problem> {
         let key = checks::idempotency_key(&self.headers)?;
         checks::content_type(&self.headers)?;
-        let created = inner.table.create(
-            now,
-            Create {
-                workspace: &caller.workspace,
-                key,
-                body: checks::create_body(self.body()?)?,
-            },
-        )?;
-        let status = if created.replayed {
-            StatusCode::OK
-        } else {
-            StatusCode::CREATED
+        let create = Create {
+            workspace: &caller.workspace,
+            key,
+            body: checks::create_body(self.body()?)?,
         };
-        let mut reply = Reply::json(status, &created.run.resource(&caller.workspace_id));
-        if created.replayed {
-            let replayed = HeaderName::from_static("idempotency-replayed");
-            reply
-                .headers
-                .insert(replayed, HeaderValue::from_static("true"));
+        let created = inner.table.create(now, create)?;
+        let run = created.run.resource(&caller.workspace_id);
+        if !created.replayed {
+            return Ok(Reply::json(StatusCode::CREATED, &run));
         }
+        let mut reply = Reply::json(StatusCode::OK, &run);
+        let replayed = HeaderName::from_static("idempotency-replayed");
+        let yes = HeaderValue::from_static("true");
+        reply.headers.insert(replayed, yes);
         Ok(reply)
     }
 

@@ -118,13 +118,13 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// Nothing is known to be sent in a body here, or in any query (rule 7: a token in a URL leaks).
 pub(crate) fn no_query(query: Option<&str>) -> Result<(), Problem> {
-    match query {
-        None => Ok(()),
-        Some(_) => Err(Problem::bad_request(
-            "unexpected_query",
-            "This API takes no query parameters",
-        )),
+    if query.is_none() {
+        return Ok(());
     }
+    Err(Problem::bad_request(
+        "unexpected_query",
+        "This API takes no query parameters",
+    ))
 }
 
 pub(crate) fn no_body(body: &[u8]) -> Result<(), Problem> {

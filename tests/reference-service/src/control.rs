@@ -85,9 +85,6 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
         ("POST", ["faults"]) => add_fault(app, parse(body)?),
         ("DELETE", ["faults"]) => remove_faults(app, None),
         ("DELETE", ["faults", id]) => remove_faults(app, Some(id.parse().unwrap_or(0))),
-        ("GET", ["tokens"]) => {
-            ok(app.with(|inner, _| inner.access.tokens().map(token_json).collect()))
-        }
         ("POST", ["tokens"]) => add_token(app, parse(body)?),
         ("PATCH", ["tokens", name]) => {
             let Expiry { expires_after_ms } = parse(body)?;

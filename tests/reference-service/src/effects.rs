@@ -1,5 +1,6 @@
 //! From a reply to the bytes on the wire, unchanged or altered by a fault.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,12 +64,6 @@ pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outco
         }
         Action::Redirect { status, location } => redirect(call, status, &location),
         Action::Stream(script) => respond(app, call, call.execute(app), Some(script)),
-        Action::SlowDrip {
-            chunk_bytes,
-            every_ms,
-        } => with_body(app, call, |bytes, pieces| {
-            drip(bytes, pieces, chunk_bytes, every_ms)
-        }),
         Action::HugeBody { bytes } => with_body(app, call, move |_, pieces| huge(pieces, bytes)),
         Action::TruncatedBody => truncated(app, call),
         Action::WrongContentType { content_type } => {
@@ -208,29 +203,18 @@ fn truncated(app: &Arc<App>, call: &Call) -> Response<Body> {
     response
 }
 
-async fn drip(mut bytes: Bytes, pieces: mpsc::Sender<Piece>, chunk: usize, every: u64) {
-    while !bytes.is_empty() {
-        let piece = bytes.split_to(chunk.min(bytes.len()));
+/// A JSON string of about this many bytes.
+async fn huge(pieces: mpsc::Sender<Piece>, bytes: usize) {
+    let padding = Bytes::from(vec![b'x'; HUGE_PIECE]);
+    let (begin, end) = (
+        Bytes::from_static(b"{\"padding\":\""),
+        Bytes::from_static(b"\"}"),
+    );
+    let padding = iter::repeat_n(padding, bytes / HUGE_PIECE + 1);
+    for piece in iter::once(begin).chain(padding).chain([end]) {
+        // Fails when the client has disconnected.
         if pieces.send(Ok(piece)).await.is_err() {
             return;
         }
-        wait(every).await;
     }
-}
-
-/// A JSON string of about this many bytes.
-async fn huge(pieces: mpsc::Sender<Piece>, bytes: u64) {
-    let piece = Bytes::from(vec![b'x'; HUGE_PIECE]);
-    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut next = Some(Bytes::from_static(b"{\"padding\":\""));
-    while let Some(bytes) = next {
-        if pieces.send(Ok(bytes)).await.is_err() {
-            return;
-        }
-        let size = left.min(HUGE_PIECE);
-        left -= size;
-        next = (size > 0).then(|| piece.slice(..size));
-    }
-    // The client may have disconnected by now.
-    let _ = pieces.send(Ok(Bytes::from_static(b"\"}"))).await;
 }

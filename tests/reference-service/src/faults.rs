@@ -69,7 +69,7 @@ pub(crate) enum Action {
         execute: bool,
     },
     HugeBody {
-        bytes: u64,
+        bytes: usize,
     },
     /// `Content-Length` promises the whole body, half of it comes, the connection is closed.
     TruncatedBody,
@@ -86,11 +86,6 @@ pub(crate) enum Action {
         #[serde(default = "temporary_redirect")]
         status: u16,
         location: String,
-    },
-    /// The right answer in small pieces.
-    SlowDrip {
-        chunk_bytes: usize,
-        every_ms: u64,
     },
     /// An event stream that misbehaves.
     Stream(StreamScript),

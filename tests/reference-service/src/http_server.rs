@@ -10,8 +10,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
+use http::Request;
 use http::request::Parts;
-use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -182,11 +182,6 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
     Ok(kept.freeze())
 }
 
-/// The token's fingerprint, if a token came.
-fn token_of(headers: &HeaderMap) -> Option<&str> {
-    checks::bearer(headers).ok()
-}
-
 /// The log's entry for a request; tokens are replaced in every part (rule 7).
 fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
     let header = |name: &str| {
@@ -204,7 +199,7 @@ fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
         }
         kept.push_str(&value);
     }
-    let token = token_of(&parts.headers).map(fingerprint);
+    let token = checks::bearer(&parts.headers).ok().map(fingerprint);
     if let Some(value) = headers.get_mut("authorization") {
         // Also a token that is not known here may be somebody's.
         *value = token.as_ref().map_or_else(

@@ -12,8 +12,8 @@ use crate::problem::Problem;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct StreamScript {
     pub(crate) after_events: u64,
-    /// Break within the event that comes next, not between two.
-    pub(crate) inside: Option<Inside>,
+    /// Break in the middle of the event that comes next, not between two.
+    pub(crate) inside: bool,
     /// Sent at the break, each as a piece of its own, in base64.
     pub(crate) raw: Vec<String>,
     /// Number of times that `raw` is sent.
@@ -21,15 +21,6 @@ pub(crate) struct StreamScript {
     /// Pause between two pieces of `raw`, in milliseconds.
     pub(crate) gap_ms: u64,
     pub(crate) then: Then,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Inside {
-    /// In the middle of the event.
-    Event,
-    /// Within its first character of more than one byte; without one, in the middle.
-    Character,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,30 +46,5 @@ impl StreamScript {
             .map_err(|error| {
                 Problem::invalid_field("action.raw", format!("is not base64: {error}"))
             })
-    }
-}
-
-impl Inside {
-    /// The number of an event's bytes that are still sent.
-    pub(crate) fn part(self, block: &Bytes) -> usize {
-        let wide = block.iter().position(|byte| *byte >= 0x80);
-        match (self, wide) {
-            (Self::Character, Some(first)) => first + 1,
-            _ => block.len() / 2,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::Inside;
-
-    #[test]
-    fn a_break_within_a_character_leaves_half_of_it() {
-        let block = Bytes::from("data: é!\n\n");
-        assert_eq!(Inside::Character.part(&block), "data: ".len() + 1);
-        assert_eq!(Inside::Event.part(&block), block.len() / 2);
     }
 }

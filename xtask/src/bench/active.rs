@@ -37,8 +37,7 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 
 /// Measures an operator without Runs, and one with many that run for an hour.
 async fn with(title: &str, http2: bool, count: usize, rest: Duration) -> Outcome<Column> {
-    let mut stage = Stage::set_over(http2).await?;
-    stage.namespace(NAMESPACE).await?;
+    let stage = Stage::set_over(http2, NAMESPACE).await?;
     let (operator, _) = stage.operator(&["--max-streams", "10000"]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);

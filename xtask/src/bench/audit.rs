@@ -37,10 +37,9 @@ pub(super) struct ObjectRef {
 pub(super) fn of_operator(log: &Path) -> Outcome<Vec<Entry>> {
     let text = read(log)?;
     // The last line may be half written.
-    let whole = text
-        .split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'));
-    let entries: Vec<Entry> = whole.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
+    let lines = whole.lines().map(serde_json::from_str);
+    let entries: Vec<Entry> = lines.collect::<Result<_, _>>()?;
     let of_operator = |entry: &Entry| entry.user_agent.starts_with(OPERATOR);
     Ok(entries.into_iter().filter(of_operator).collect())
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::etcd::Etcd;
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::Stage;
@@ -39,8 +38,7 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 
 /// Measures a start among so many Runs that have ended.
 async fn among(count: usize) -> Outcome<Column> {
-    let mut stage = Stage::set().await?;
-    let Put { base, weight } = put(&mut stage, count).await?;
+    let (stage, base, weight) = put(count).await?;
     let before = stage.requests().await?;
     let (operator, ready) = stage.operator(&[]).await?;
     let fresh = fresh(&stage, "fresh").await?;
@@ -74,17 +72,10 @@ pub(super) fn many(quick: bool) -> usize {
     if quick { 20_000 } else { 100_000 }
 }
 
-/// What was there before the many.
-pub(super) struct Put {
-    /// The operator's usage with one Run.
-    base: Usage,
-    /// Bytes of each, as etcd has it.
-    weight: usize,
-}
-
-/// Lets one Run end, and puts so many copies of it into etcd. No operator runs afterwards.
-pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
-    stage.namespace(NAMESPACE).await?;
+/// Lets one Run end, and puts so many copies of it into etcd. No operator runs afterwards. Returns its usage with one
+/// Run, too, and the bytes of each, as etcd has it.
+pub(super) async fn put(count: usize) -> Outcome<(Stage, Usage, usize)> {
+    let stage = Stage::set(NAMESPACE).await?;
     let (operator, _) = stage.operator(&[]).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     load::create(&stage.client, NAMESPACE, FIRST, PACE).await?;
@@ -92,7 +83,7 @@ pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
     let base = operator.usage()?;
     operator.stop().await?;
     drop(observer);
-    let etcd = Etcd::new(stage.etcd_url()?);
+    let etcd = stage.etcd()?;
     let mut ended = etcd.run(NAMESPACE, FIRST).await?;
     // The Events of what ended in the last five minutes are published again.
     for time in ["submissionTime", "completionTime"] {
@@ -102,7 +93,7 @@ pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
     etcd.copy(&ended, count).await?;
     // The API server must have taken them in from etcd: otherwise its answers wait for that.
     stage.at_rest().await?;
-    Ok(Put { base, weight })
+    Ok((stage, base, weight))
 }
 
 /// Creates a Run; returns the time until the service has its POST.
@@ -112,8 +103,8 @@ pub(super) async fn fresh(stage: &Stage, name: &str) -> Outcome<Duration> {
     load::create(&stage.client, NAMESPACE, name, PACE).await?;
     let seen = || "no request for it".to_owned();
     until("the fresh Run is submitted", PATIENCE, seen, async || {
-        let now = runs(&stage.service).await?.len();
-        Ok((now > before).then_some(began.elapsed()))
+        Ok(runs(&stage.service).await?.len() > before)
     })
-    .await
+    .await?;
+    Ok(began.elapsed())
 }

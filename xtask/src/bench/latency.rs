@@ -46,8 +46,7 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 
 /// `named`: whether the service's events name the run's state. `beside`: active Runs.
 async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<Column> {
-    let mut stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
+    let stage = Stage::set(NAMESPACE).await?;
     // A place for the stream of each Run, also with those beside.
     let mut args = vec!["--max-streams", "2000"];
     let contract = stage.contract_without_states()?;

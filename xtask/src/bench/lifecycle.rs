@@ -5,8 +5,9 @@ use std::time::Duration;
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
+use test_cluster::ControlPlane;
 
-use super::audit::{self, Entry};
+use super::audit::Entry;
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::Stage;
@@ -40,16 +41,15 @@ struct Write {
 impl Lifecycle {
     /// Lets an operator take one Run through its life, and reads its writes from the audit log.
     pub(super) async fn record() -> Outcome<Self> {
-        let mut stage = Stage::set_with_audited_bodies().await?;
-        stage.namespace(NAMESPACE).await?;
+        let control_plane = ControlPlane::start_with_audited_bodies().await?;
+        let stage = Stage::on(control_plane, false, NAMESPACE).await?;
         let (operator, _) = stage.operator(&[]).await?;
         let observer = Observer::start(stage.client.clone(), NAMESPACE);
         let run = load::create(&stage.client, NAMESPACE, NAME, Pace(1000, 1000)).await?;
         observer.released(1, PATIENCE).await?;
         // Events are published beside the status, and counted by the operator.
         operator.stop().await?;
-        let entries = audit::of_operator(&stage.audit_log()?)?;
-        let writes: Vec<Write> = entries.into_iter().filter_map(write).collect();
+        let writes: Vec<Write> = stage.audited()?.into_iter().filter_map(write).collect();
         if !writes.iter().any(|write| write.of_run) {
             return Err("the audit log has no write of the Run".into());
         }

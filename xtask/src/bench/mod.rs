@@ -21,7 +21,7 @@ mod usage;
 
 use clap::{Args, ValueEnum};
 
-use crate::common::Outcome;
+use crate::common::{Outcome, block_on};
 use table::percent;
 use usage::Host;
 
@@ -58,8 +58,7 @@ enum Part {
 
 /// Measures the parts one after the other.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let runtime = tokio::runtime::Runtime::new().map_err(test_cluster::Error::Runtime)?;
-    runtime.block_on(async {
+    block_on(async {
         for &part in Part::value_variants() {
             let all = options.part.is_empty() && part != Part::Soak;
             if all || options.part.contains(&part) {

@@ -108,7 +108,7 @@ impl Observer {
         let shown = || format!("{} of {count}", seen());
         until(what, patience, shown, async || {
             sleep(LOOK).await;
-            Ok((seen() >= count).then_some(()))
+            Ok(seen() >= count)
         })
         .await
     }

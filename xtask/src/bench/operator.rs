@@ -1,6 +1,6 @@
 //! The operator as a process.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,10 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// Starts it and waits until it is ready; returns how long that took.
-    pub(super) async fn start(mut command: Command, log: PathBuf) -> Outcome<(Self, Duration)> {
+    /// Starts it, with its log in this folder, and waits until it is ready; returns how long that took.
+    pub(super) async fn start(mut command: Command, folder: &Path) -> Outcome<(Self, Duration)> {
         let port = free_port()?;
+        let log = folder.join(format!("operator-{port}.log"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         // A connection that stays would be one of its open files.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0);

@@ -10,8 +10,7 @@ use serde_json::json;
 use test_support::streams_a_list;
 use tokio::time::sleep;
 
-use super::audit::{self, Entry};
-use super::etcd::Etcd;
+use super::audit::Entry;
 use super::load::{self, HOURS, Pace};
 use super::operator::Operator;
 use super::stage::Stage;
@@ -48,11 +47,11 @@ const COLUMNS: [&str; 6] = [
     "in the middle of the wave",
 ];
 
-/// Everything, and who leads, and who waits.
+/// Everything that runs.
 struct Soak {
     stage: Stage,
-    leader: Operator,
-    standby: Operator,
+    /// The leader, and the standby behind it.
+    operators: Vec<Operator>,
 }
 
 /// Lets so many Runs go by, and compares what the service has with what was created.
@@ -64,16 +63,12 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     } else {
         (20, 5000, 128)
     };
-    let mut stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
+    let stage = Stage::set(NAMESPACE).await?;
     let (leader, _) = stage.operator(&PATIENT).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let (standby, _) = stage.operator(&PATIENT).await?;
-    let mut soak = Soak {
-        stage,
-        leader,
-        standby,
-    };
+    let operators = vec![leader, standby];
+    let mut soak = Soak { stage, operators };
     let (began, mut rows, mut memory) = (Instant::now(), Vec::new(), Vec::new());
     for wave in 1..=waves {
         soak.create(wave, runs).await?;
@@ -81,7 +76,7 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
             soak.relist().await?;
             "everything is listed again"
         } else if wave == waves / 2 + 1 {
-            soak = soak.takeover().await?;
+            soak.takeover().await?;
             "the leader is killed"
         } else {
             ""
@@ -91,7 +86,7 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
         soak.end(wave, runs).await?;
         soak.gone().await?;
         soak.one_run_each(until_now).await?;
-        let used = soak.leader.usage()?;
+        let used = soak.operators[0].usage()?;
         eprintln!("wave {wave}: {}", mib(used.resident));
         memory.push(used.resident);
         let (wave, until_now) = (wave.to_string(), until_now.to_string());
@@ -117,11 +112,11 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 
 impl Soak {
     async fn until(&self, what: &str, ask: impl AsyncFn() -> Outcome<bool>) -> Outcome<()> {
-        let logs = || format!("{}\n{}", self.leader.log(), self.standby.log());
-        until(what, PATIENCE, logs, async || {
-            Ok(ask().await?.then_some(()))
-        })
-        .await
+        let logs = || {
+            let logs: Vec<String> = self.operators.iter().map(Operator::log).collect();
+            logs.join("\n")
+        };
+        until(what, PATIENCE, logs, ask).await
     }
 
     /// The Runs that end by themselves, and those that don't.
@@ -166,7 +161,7 @@ impl Soak {
         let before = self.lists()?;
         let control_plane = &self.stage.control_plane;
         control_plane.stop_apiserver()?;
-        Etcd::new(self.stage.etcd_url()?).compact().await?;
+        self.stage.etcd()?.compact().await?;
         control_plane.start_apiserver().await?;
         self.until("both operators list the Runs again", async || {
             sleep(COUNT).await;
@@ -177,29 +172,20 @@ impl Soak {
 
     /// Lists of the Runs by the operators, as a watch begins with one.
     fn lists(&self) -> Outcome<usize> {
-        let entries = audit::of_operator(&self.stage.audit_log()?)?;
         let lists = |entry: &&Entry| {
             entry.stage == "ResponseStarted"
                 && entry.object_ref.resource == "runs"
                 && streams_a_list(&entry.request_uri)
         };
-        Ok(entries.iter().filter(lists).count())
+        Ok(self.stage.audited()?.iter().filter(lists).count())
     }
 
     /// Kills the leader. The standby becomes one, and another process waits for it.
-    async fn takeover(self) -> Outcome<Self> {
-        let Self {
-            mut stage,
-            leader,
-            standby,
-        } = self;
-        drop(leader);
-        let (another, _) = stage.operator(&PATIENT).await?;
-        Ok(Self {
-            stage,
-            leader: standby,
-            standby: another,
-        })
+    async fn takeover(&mut self) -> Outcome<()> {
+        drop(self.operators.remove(0));
+        let (another, _) = self.stage.operator(&PATIENT).await?;
+        self.operators.push(another);
+        Ok(())
     }
 
     /// Waits until no Run is left in the cluster.

@@ -14,6 +14,7 @@ use test_support::root;
 use tokio::time::sleep;
 
 use super::audit;
+use super::etcd::Etcd;
 use super::operator::Operator;
 use super::table::Row;
 use super::usage::Usage;
@@ -39,8 +40,6 @@ pub(super) struct Stage {
     http2: bool,
     pub(super) client: kube::Client,
     pub(super) control_plane: ControlPlane,
-    /// Operators that were ever started.
-    started: usize,
     scratch: Scratch,
 }
 
@@ -86,24 +85,23 @@ impl Requests {
 }
 
 impl Stage {
-    /// A control plane with the CRDs, and a service. No operator yet.
-    pub(super) async fn set() -> Outcome<Self> {
-        Self::set_over(false).await
+    /// A control plane with the CRDs, a namespace with a Workspace, and a service. No operator yet.
+    pub(super) async fn set(namespace: &str) -> Outcome<Self> {
+        Self::set_over(false, namespace).await
     }
 
     /// The same, with a service that is reached by HTTP/2 over TLS, or by HTTP/1.1 without.
-    pub(super) async fn set_over(http2: bool) -> Outcome<Self> {
+    pub(super) async fn set_over(http2: bool, namespace: &str) -> Outcome<Self> {
         let control_plane = ControlPlane::start(test_cluster::Options::default()).await?;
-        Self::on(control_plane, http2).await
+        Self::on(control_plane, http2, namespace).await
     }
 
-    /// The same, whose audit log holds the bodies of requests.
-    pub(super) async fn set_with_audited_bodies() -> Outcome<Self> {
-        let control_plane = ControlPlane::start_with_audited_bodies().await?;
-        Self::on(control_plane, false).await
-    }
-
-    async fn on(control_plane: ControlPlane, http2: bool) -> Outcome<Self> {
+    /// The same, on this control plane.
+    pub(super) async fn on(
+        control_plane: ControlPlane,
+        http2: bool,
+        namespace: &str,
+    ) -> Outcome<Self> {
         let scratch = Scratch::new("bench")?;
         let mut crds = Command::new(operator()?);
         crds.arg("crds");
@@ -123,14 +121,15 @@ impl Stage {
             }),
         };
         let service = ReferenceService::start(recipe, &[]).await?;
-        Ok(Self {
+        let stage = Self {
             service,
             http2,
             client: control_plane.client().await?,
             control_plane,
-            started: 0,
             scratch,
-        })
+        };
+        stage.namespace(namespace).await?;
+        Ok(stage)
     }
 
     /// Makes a namespace with a Workspace.
@@ -172,7 +171,7 @@ impl Stage {
             sleep(REST).await;
             let [_, apiserver, etcd, _] = self.used_since(before, None)?;
             let busy = apiserver.cpu + etcd.cpu;
-            Ok((busy * 20 < REST).then_some(()))
+            Ok(busy * 20 < REST)
         })
         .await
     }
@@ -186,7 +185,7 @@ impl Stage {
             let listed = api.list_metadata(&one).await?;
             let more = listed.metadata.remaining_item_count.unwrap_or_default();
             let all = listed.items.len() + usize::try_from(more).unwrap_or_default();
-            Ok((all >= count).then_some(()))
+            Ok(all >= count)
         })
         .await;
         match waited {
@@ -202,7 +201,7 @@ impl Stage {
     }
 
     /// Starts an operator with these arguments and waits until it is ready; returns how long that took.
-    pub(super) async fn operator(&mut self, args: &[&str]) -> Outcome<(Operator, Duration)> {
+    pub(super) async fn operator(&self, args: &[&str]) -> Outcome<(Operator, Duration)> {
         let mut command = Command::new(operator()?);
         command
             .arg("controller")
@@ -210,9 +209,7 @@ impl Stage {
             .args(["--cluster-resource-namespace", "default"])
             .args(args)
             .env("KUBECONFIG", self.control_plane.kubeconfig());
-        self.started += 1;
-        let log = format!("operator-{}.log", self.started);
-        Operator::start(command, self.scratch.path().join(log)).await
+        Operator::start(command, self.scratch.path()).await
     }
 
     /// Writes a contract file by which no event names a state, and returns its path.
@@ -256,7 +253,7 @@ impl Stage {
     /// The operator's requests until now: to the API server by its audit log, to the service by its own count.
     pub(super) async fn requests(&self) -> Outcome<Requests> {
         let mut counts = BTreeMap::new();
-        for entry in audit::of_operator(&self.audit_log()?)? {
+        for entry in self.audited()? {
             let what = [entry.object_ref.resource, entry.object_ref.subresource].join("/");
             let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
             *counts.entry(what).or_default() += 1;
@@ -270,16 +267,16 @@ impl Stage {
         Ok(Requests(counts))
     }
 
-    /// The API server's audit log.
-    pub(super) fn audit_log(&self) -> Outcome<PathBuf> {
+    /// The operator's requests to the API server until now, in their order, as its audit log has them.
+    pub(super) fn audited(&self) -> Outcome<Vec<audit::Entry>> {
         let log = self.control_plane.audit_log();
-        Ok(log.ok_or(test_cluster::Error::NotOurs)?)
+        audit::of_operator(&log.ok_or(test_cluster::Error::NotOurs)?)
     }
 
-    /// The URL at which etcd serves its clients.
-    pub(super) fn etcd_url(&self) -> Outcome<String> {
+    /// The control plane's etcd.
+    pub(super) fn etcd(&self) -> Outcome<Etcd> {
         let url = self.control_plane.etcd_url();
-        Ok(url.ok_or(test_cluster::Error::NotOurs)?)
+        Ok(Etcd::new(url.ok_or(test_cluster::Error::NotOurs)?))
     }
 }
 

@@ -4,9 +4,6 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// What is shown where a case has no value.
-const NONE: &str = "-";
-
 /// A figure, and what it is of.
 pub(super) type Row = (String, String);
 
@@ -51,7 +48,7 @@ impl Figures {
         let row = |name: &&str| {
             let of = |column: &Column| {
                 let found = column.rows.iter().find(|(what, _)| what == name);
-                found.map_or(NONE, |(_, value)| value).to_owned()
+                found.map_or("-", |(_, value)| value).to_owned()
             };
             let cells = columns.iter().map(of);
             std::iter::once((*name).to_owned()).chain(cells).collect()

@@ -1,7 +1,6 @@
 //! A warm standby among many Runs that have ended: how soon it acts after the leader's end.
 
 use super::finished::{fresh, many, put};
-use super::stage::Stage;
 use super::table::{Figures, seconds};
 use crate::common::Outcome;
 
@@ -10,8 +9,7 @@ const ELECTION: &[&str] = &["--leader-elect", "--leader-elect-namespace", "defau
 /// Measures a takeover after a crash, and one after an orderly end.
 pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let count = many(quick);
-    let mut stage = Stage::set().await?;
-    put(&mut stage, count).await?;
+    let (stage, ..) = put(count).await?;
     let (first, _) = stage.operator(ELECTION).await?;
     // Until it has submitted something it may not lead yet.
     fresh(&stage, "led").await?;

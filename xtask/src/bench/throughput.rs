@@ -88,8 +88,7 @@ async fn loader(
     count: usize,
     events: bool,
 ) -> Outcome<Measures> {
-    let stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
+    let stage = Stage::set(NAMESPACE).await?;
     let _watches = [(); 2].map(|()| Observer::start(stage.client.clone(), NAMESPACE));
     let clients = stage.clients().await?;
     let lives = async |prefix, count| {
@@ -115,8 +114,7 @@ async fn loader(
 
 /// Lets the operator take so many Runs through their lives.
 async fn operator(count: usize) -> Outcome<Measures> {
-    let mut stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
+    let stage = Stage::set(NAMESPACE).await?;
     let (operator, _) = stage.operator(&[]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);

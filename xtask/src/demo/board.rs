@@ -44,7 +44,28 @@ impl Seen {
     pub(crate) fn row(&self, object: &str) -> Row {
         self.rows.get(object).cloned().unwrap_or_default()
     }
+
+    /// Notes a change, and prints it if the table shows it.
+    fn take(&mut self, (object, row): Change) {
+        let Some(row) = row else {
+            if self.rows.remove(&object).is_some() {
+                terminal::row(&terminal::elapsed(), &object, ["(gone)", "", "", "", ""]);
+            }
+            return;
+        };
+        if let Some(name) = object.strip_prefix("run/") {
+            self.runs.insert(name.to_owned(), row.uid.clone());
+        }
+        if self.rows.get(&object) != Some(&row) {
+            let cells = [&row.phase, &row.state, &row.synced, &row.ready, &row.reason];
+            terminal::row(&terminal::elapsed(), &object, cells.map(String::as_str));
+            self.rows.insert(object, row);
+        }
+    }
 }
+
+/// An object of which a watch reports a change, and its row, unless it is gone.
+type Change = (String, Option<Row>);
 
 /// The watch, and the table that it prints: a line for each change of what a row shows.
 pub(crate) struct Board {
@@ -109,34 +130,6 @@ impl Drop for Board {
     }
 }
 
-/// A change reported by a watch.
-enum Change {
-    There(String, Row),
-    Gone(String),
-}
-
-impl Seen {
-    fn take(&mut self, change: Change) {
-        match change {
-            Change::There(object, row) => {
-                if let Some(name) = object.strip_prefix("run/") {
-                    self.runs.insert(name.to_owned(), row.uid.clone());
-                }
-                if self.rows.get(&object) != Some(&row) {
-                    let cells = [&row.phase, &row.state, &row.synced, &row.ready, &row.reason];
-                    terminal::row(&terminal::elapsed(), &object, cells.map(String::as_str));
-                    self.rows.insert(object, row);
-                }
-            }
-            Change::Gone(object) => {
-                if self.rows.remove(&object).is_some() {
-                    terminal::row(&terminal::elapsed(), &object, ["(gone)", "", "", "", ""]);
-                }
-            }
-        }
-    }
-}
-
 /// The changes of one kind.
 fn follow(
     client: &Client,
@@ -149,9 +142,9 @@ fn follow(
     events.filter_map(move |event| {
         let change = match event {
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                Some(Change::There(name(&object), row(&object)))
+                Some((name(&object), Some(row(&object))))
             }
-            Ok(watcher::Event::Delete(object)) => Some(Change::Gone(name(&object))),
+            Ok(watcher::Event::Delete(object)) => Some((name(&object), None)),
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => None,
         };
         std::future::ready(change)

@@ -14,12 +14,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use futures::future::select_all;
 use run_operator::util::error_chain;
-use test_cluster::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::common::Outcome;
+use crate::common::{Interrupt, Outcome, block_on};
 use stage::Stage;
 use terminal::{blank, command, heading, note};
 
@@ -36,13 +33,7 @@ const INTERRUPTED: u8 = 130;
 /// Runs it.
 pub(crate) fn run(options: &Options) -> ExitCode {
     terminal::start();
-    let result = tokio::runtime::Runtime::new().map_err(Error::Runtime);
-    let result = result.map_err(Into::into).and_then(|runtime| {
-        let result = runtime.block_on(demo(options));
-        // A build that Ctrl-C has interrupted is not waited for: it ends with us.
-        runtime.shutdown_background();
-        result
-    });
+    let result = block_on(demo(options));
     if let Err(error) = &result {
         eprintln!("\ndemo: {}", error_chain(error));
     }
@@ -73,11 +64,7 @@ async fn demo(options: &Options) -> Outcome<ExitCode> {
         invite(&stage);
         interrupt.asked().await;
     }
-    Ok(if held {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!held)))
 }
 
 /// The story and its summary: whether every promise held.
@@ -120,25 +107,4 @@ fn show_log(stage: &Stage) {
     let lines: Vec<&str> = log.lines().collect();
     let last = &lines[lines.len().saturating_sub(30)..];
     eprintln!("\nThe operator's log ends with:\n{}", last.join("\n"));
-}
-
-/// Ctrl-C, SIGTERM, or the end of the terminal.
-struct Interrupt(Vec<Signal>);
-
-impl Interrupt {
-    fn new() -> Result<Self, Error> {
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-        ];
-        let signals: Result<_, _> = kinds.into_iter().map(signal).collect();
-        signals.map(Self).map_err(Error::Runtime)
-    }
-
-    /// Ready when one of them has come.
-    async fn asked(&mut self) {
-        let any = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
-        select_all(any).await;
-    }
 }

@@ -179,7 +179,7 @@ impl Stage {
         let shown = || format!("{:#?}", seen.borrow());
         until(what, PATIENCE, shown, async || {
             seen.replace(runs(&self.service).await?);
-            Ok(wanted(&seen.borrow()).then_some(()))
+            Ok(wanted(&seen.borrow()))
         })
         .await?;
         Ok(seen.into_inner())

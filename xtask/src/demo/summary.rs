@@ -28,11 +28,7 @@ struct Facts {
 }
 
 /// A promise, what was found, and whether it holds.
-struct Check {
-    promise: &'static str,
-    found: String,
-    holds: bool,
-}
+type Check = (&'static str, String, bool);
 
 /// Prints the summary; whether every promise held.
 pub(crate) async fn check(stage: &Stage) -> Outcome<bool> {
@@ -41,16 +37,11 @@ pub(crate) async fn check(stage: &Stage) -> Outcome<bool> {
     table(&facts);
     terminal::blank();
     let checks = facts.checks();
-    for Check {
-        promise,
-        found,
-        holds,
-    } in &checks
-    {
+    for (promise, found, holds) in &checks {
         let word = if *holds { "ok" } else { "BROKEN" };
         note(&format!("{word:<6}  {promise:<56}  {found}"));
     }
-    let broken = checks.iter().filter(|check| !check.holds).count();
+    let broken = checks.iter().filter(|(.., holds)| !holds).count();
     let (all, elapsed) = (checks.len(), terminal::elapsed());
     terminal::blank();
     note(&match broken {
@@ -103,12 +94,7 @@ fn table(facts: &Facts) {
 
 impl Facts {
     fn checks(&self) -> Vec<Check> {
-        let check = |promise, found: String, holds| Check {
-            promise,
-            found,
-            holds,
-        };
-        let none = |promise, count: u64| check(promise, count.to_string(), count == 0);
+        let none = |promise, count: u64| (promise, count.to_string(), count == 0);
         let (created, applied) = (self.runs.len(), self.applied.len());
         let keys = self.runs.iter().map(|run| run.idempotency_key.as_str());
         let keys: BTreeSet<&str> = keys.collect();
@@ -138,40 +124,40 @@ impl Facts {
         };
         let (all, wrong) = (self.requests.requests, self.requests.violations.len());
         vec![
-            check(
+            (
                 "runs created at the service = Runs applied",
                 format!("{created} = {applied}"),
                 created == applied && self.stats["runsCreated"] == created,
             ),
-            check(
+            (
                 "idempotency keys = uids of the Runs",
                 format!("{same} of {}", keys.len().max(uids.len())),
                 keys == uids && self.stats["idempotencyKeysSeen"] == keys.len(),
             ),
-            check(
+            (
                 "POSTs of the create that kill -9 cut off, all one run",
                 posts.to_string(),
                 posts >= 2,
             ),
-            check(
+            (
                 "runs cancelled = Runs deleted while they ran",
                 format!("{cancelled} = {}", deleted.len()),
                 cancelled == deleted.len() && !deleted.is_empty(),
             ),
             none("cancels of Runs that were not deleted", cancels),
-            check(
+            (
                 "Runs that show the id and state of their run",
                 format!("{mirrors} of {}", self.objects.len()),
                 mirrors == self.objects.len(),
             ),
             none("runs still live at the service", live),
             none("finished Runs that keep the finalizer", held),
-            check(
+            (
                 "tokens in the operator's log or sent to /version",
                 token.clone(),
                 token == "none",
             ),
-            check(
+            (
                 "requests that differ from contract/openapi.yaml",
                 format!("{wrong} of {all}"),
                 wrong == 0 && all > 0,
@@ -220,8 +206,8 @@ mod tests {
                 ..Facts::default()
             };
             let mut checks = facts.checks().into_iter();
-            let check = checks.find(|check| check.promise.contains("contract/openapi.yaml"));
-            check.is_some_and(|check| check.holds)
+            let found = checks.find(|(promise, ..)| promise.contains("contract/openapi.yaml"));
+            found.is_some_and(|(.., holds)| holds)
         };
         assert!(holds(9, &[]));
         assert!(!holds(9, &["GET /runs/run-1?fields=state: not declared"]));

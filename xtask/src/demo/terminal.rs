@@ -1,14 +1,13 @@
 //! The demo's output: plain lines, one after the other, that read the same in a terminal and in a log.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::LazyLock;
 use std::time::Instant;
 
+use crate::common::print;
+
 /// Start of the demo: every line of the table begins with the time since then.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// True if headings are bold: the output is a terminal, and `NO_COLOR` is not set.
-static BOLD: LazyLock<bool> =
-    LazyLock::new(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
 
 /// A command that is longer is broken into lines.
 const WIDTH: usize = 90;
@@ -23,10 +22,10 @@ pub(crate) fn elapsed() -> String {
     format!("{:.1} s", STARTED.elapsed().as_secs_f32())
 }
 
-/// A heading, with a blank line before it.
+/// A heading, with a blank line before it; bold in a terminal, unless `NO_COLOR` is set.
 pub(crate) fn heading(text: &str) {
     blank();
-    if *BOLD {
+    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         print(&format!("\x1b[1m{text}\x1b[0m"));
     } else {
         print(text);
@@ -66,11 +65,4 @@ pub(crate) fn row(time: &str, object: &str, [phase, state, synced, ready, reason
         "   {time:>7}  {object:<18}  {phase:<10}  {state:<12}  {synced:<6}  {ready:<5}  {reason}"
     );
     print(line.trim_end());
-}
-
-/// A line on standard output, at once.
-fn print(line: &str) {
-    let mut stdout = std::io::stdout().lock();
-    // Fails when standard output is closed.
-    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

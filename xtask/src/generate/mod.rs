@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use test_support::root;
 
-pub(crate) use chart::{helm, install, write_values};
+pub(crate) use chart::{helm, install, values_of};
 
 use crate::common::{Outcome, read, write};
 

@@ -9,13 +9,18 @@ use crate::common::{Outcome, below, read};
 
 /// The version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const CHART: &str = "charts/run-operator/Chart.yaml";
-/// Where documents and examples are.
-const PLACES: [&str; 4] = ["README.md", "SECURITY.md", "deploy", "docs"];
+/// Where documents, examples and the chart's metadata are.
+const PLACES: [&str; 5] = [
+    "README.md",
+    "SECURITY.md",
+    "charts/run-operator/Chart.yaml",
+    "deploy",
+    "docs",
+];
 /// Files that are about other versions too.
 const OTHERS: [&str; 2] = ["docs/upgrade.md", "docs/api-versions.md"];
 /// What stands directly before our version, and before no other's.
-const MARKS: [&str; 13] = [
+const MARKS: [&str; 16] = [
     "run-operator:",
     "reference-service:",
     "kubectl-runs:",
@@ -29,23 +34,20 @@ const MARKS: [&str; 13] = [
     "refs/tags/v",
     "newTag: ",
     "targetRevision: ",
+    "\n    tag: ",
+    "\nversion: ",
+    "\nappVersion: ",
 ];
-/// Those of the chart's metadata, and of Flux' source of the chart.
-const CHART_MARKS: [&str; 3] = ["\nversion: ", "\nappVersion: ", "run-operator:"];
-const FLUX: &str = "deploy/flux/operator.yaml";
-const FLUX_MARKS: [&str; 1] = ["    tag: "];
 
 /// Every file that states the version.
 pub(crate) fn files() -> Outcome<Vec<Generated>> {
     let mut files = Vec::new();
-    state(Path::new(CHART), &CHART_MARKS, &mut files)?;
-    state(Path::new(FLUX), &FLUX_MARKS, &mut files)?;
     for place in PLACES {
         for path in below(&root().join(place))? {
             let path = path.strip_prefix(root()).unwrap_or(&path);
             let text = path.extension().is_some_and(|e| e == "md" || e == "yaml");
             if text && !OTHERS.iter().any(|other| path == Path::new(other)) {
-                state(path, &MARKS, &mut files)?;
+                files.extend(stating(path)?);
             }
         }
     }
@@ -53,29 +55,25 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
 }
 
 /// The file with our version after each mark, if it states one.
-fn state(path: &Path, marks: &[&str], files: &mut Vec<Generated>) -> Outcome<()> {
+fn stating(path: &Path) -> Outcome<Option<Generated>> {
     let mut text = read(&root().join(path))?;
     let mut stated = false;
-    for mark in marks {
+    for mark in MARKS {
         let mut pieces = text.split(mark);
         let mut new = pieces.next().unwrap_or_default().to_owned();
         for piece in pieces {
-            let length = version(piece);
+            let length = length_of_version(piece);
             stated |= length > 0;
-            new.extend([
-                *mark,
-                if length > 0 { VERSION } else { "" },
-                &piece[length..],
-            ]);
+            let version = if length > 0 { VERSION } else { "" };
+            new.extend([mark, version, &piece[length..]]);
         }
         text = new;
     }
-    files.extend(stated.then(|| (path.to_owned(), text)));
-    Ok(())
+    Ok(stated.then(|| (path.to_owned(), text)))
 }
 
 /// The length of the version `X.Y.Z` or `X.Y.Z-rc.N` that a text begins with; 0 if it begins with none.
-fn version(text: &str) -> usize {
+fn length_of_version(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let numbers = text[..end.unwrap_or(text.len())].trim_end_matches('.');
     let parts: Vec<&str> = numbers.split('.').collect();

@@ -69,7 +69,9 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
         let text = with_image(&read(&values)?, registry, image(&options.image)?.1)?;
         write(&values, text)?;
         // The schema and the README state the defaults.
-        generate::write_values(&copy)?;
+        for (name, text) in generate::values_of(&copy)? {
+            write(&copy.join(name), text)?;
+        }
     }
     let mut helm = generate::helm()?;
     helm.arg("package").arg(&copy);

@@ -9,8 +9,6 @@ use test_support::{cargo, root};
 
 use crate::common::{Outcome, list, read};
 
-/// The packages whose programs are released.
-const RELEASED: [&str; 2] = ["run-operator", "reference-service"];
 /// Beginnings of the names of files with licences, in capitals.
 const NAMES: [&str; 6] = [
     "LICENSE",
@@ -20,8 +18,6 @@ const NAMES: [&str; 6] = [
     "UNLICENSE",
     "COPYRIGHT",
 ];
-/// C sources in a crate, which have a licence of their own.
-const INNER: &str = "jemalloc";
 
 /// A crate of somebody else's.
 pub(super) struct Crate {
@@ -52,16 +48,11 @@ fn names(triple: &str) -> Outcome<BTreeSet<String>> {
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--edges=normal", "--target", triple]);
     tree.args(["--prefix=none", "--format={p}"]);
-    for package in RELEASED {
-        tree.args(["--package", package]);
-    }
+    tree.args(["--package=run-operator", "--package=reference-service"]);
     let name = |line: &str| {
         let mut words = line.split_whitespace();
-        Some(format!(
-            "{} {}",
-            words.next()?,
-            words.next()?.strip_prefix('v')?
-        ))
+        let (name, version) = (words.next()?, words.next()?);
+        Some(format!("{name} {}", version.strip_prefix('v')?))
     };
     Ok(run(tree, "")?.lines().filter_map(name).collect())
 }
@@ -84,9 +75,10 @@ impl Crate {
     /// of MIT.
     pub(super) fn texts(&self, mit: &str) -> Outcome<Vec<(String, String)>> {
         let mut files = licence_files(&self.folder, "")?;
-        let inner = self.folder.join(INNER);
-        if inner.is_dir() {
-            files.extend(licence_files(&inner, "jemalloc/")?);
+        // C sources in a crate, which have a licence of their own.
+        let jemalloc = self.folder.join("jemalloc");
+        if jemalloc.is_dir() {
+            files.extend(licence_files(&jemalloc, "jemalloc/")?);
         }
         if !files.is_empty() {
             return Ok(files);

@@ -11,8 +11,6 @@ use crate::common::{Outcome, read, write};
 
 const RULE: &str =
     "================================================================================\n";
-/// The notice of glibc's package, as Debian has it.
-const GLIBC: &str = "/usr/share/doc/libc6/copyright";
 const INTRODUCTION: &str = "\
 Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
 LICENSE.
@@ -50,17 +48,15 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
     for Crate { name, licence, .. } in &crates {
         let _ = writeln!(text, "{name}: {licence}");
     }
-    append_crates(
-        &mut text,
-        &crates,
-        &read(&options.rust.join("licenses/MIT.txt"))?,
-    )?;
+    let mit = read(&options.rust.join("licenses/MIT.txt"))?;
+    append_crates(&mut text, &crates, &mit)?;
     let library = without_tags(&read(&options.rust.join("COPYRIGHT-library.html"))?);
     section(&mut text, "The Rust standard library", &library);
     let gcc = options.rust.join("licenses/GCC-exception-3.1.txt");
+    // Here and below: as Debian has them.
     let common = |name: &str| Path::new("/usr/share/common-licenses").join(name);
     for (title, path) in [
-        ("glibc: notice", GLIBC.into()),
+        ("glibc: notice", "/usr/share/doc/libc6/copyright".into()),
         (
             "glibc: GNU Lesser General Public License 2.1",
             common("LGPL-2.1"),
@@ -111,16 +107,13 @@ fn without_tags(html: &str) -> String {
     for piece in html.split('<') {
         text.push_str(piece.split_once('>').map_or("", |(_, words)| words));
     }
-    for (name, character) in [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
+    for (entity, character) in [
         ("&#34;", "\""),
-        ("&#x27;", "'"),
-        ("&amp;", "&"),
+        ("&#39;", "'"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
     ] {
-        text = text.replace(name, character);
+        text = text.replace(entity, character);
     }
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.dedup_by(|a, b| a.trim().is_empty() && b.trim().is_empty());

@@ -5,20 +5,29 @@ mod changelog;
 mod chart;
 mod crates;
 mod licences;
-mod manifest;
 mod provenance;
+
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use crate::common::Outcome;
+use crate::generate;
 
 /// A part of a release.
 #[derive(Subcommand)]
 pub(crate) enum Part {
     /// Copy the chart, with what only a release can state, and pack it.
     Chart(Box<chart::Options>),
-    /// Print the released chart as a plain manifest.
-    Manifest(manifest::Options),
+    /// Print the released chart as a plain manifest, for those who don't use Helm.
+    Manifest {
+        /// The folder of the released chart.
+        #[arg(long)]
+        chart: PathBuf,
+        /// Values of the chart.
+        #[arg(value_name = "KEY=VALUE")]
+        values: Vec<String>,
+    },
     /// Write the licences of everything in the images.
     Licences(licences::Options),
     /// Write the provenance of every file and image.
@@ -29,7 +38,10 @@ pub(crate) enum Part {
 pub(crate) fn run(part: &Part) -> Outcome<()> {
     match part {
         Part::Chart(options) => chart::run(options),
-        Part::Manifest(options) => manifest::run(options),
+        Part::Manifest { chart, values } => {
+            print!("{}", generate::install(chart, values)?);
+            Ok(())
+        }
         Part::Licences(options) => licences::run(options),
         Part::Provenance(options) => provenance::run(options),
     }

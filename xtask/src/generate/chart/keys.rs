@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::common::Outcome;
+use crate::common::{Outcome, parse_yaml};
+
+const FILE: &str = "values.yaml";
 
 /// One key, an inner one or a value.
 pub(super) struct Key {
@@ -31,7 +33,7 @@ struct Comment {
 
 /// Reads the keys in their order. A key without a description is an error.
 pub(super) fn of(text: &str) -> Outcome<Vec<Key>> {
-    let values: Value = yaml(text)?;
+    let values = parse_yaml(text, FILE)?;
     let mut keys: Vec<Key> = Vec::new();
     let mut section = String::new();
     let mut above = Comment::default();
@@ -42,7 +44,7 @@ pub(super) fn of(text: &str) -> Outcome<Vec<Key>> {
         if let Some(title) = words.strip_prefix("# @section ") {
             title.clone_into(&mut section);
         } else if let Some(rules) = words.strip_prefix("# @schema ") {
-            above.rules = Some(yaml(rules)?);
+            above.rules = Some(parse_yaml(rules, FILE)?);
         } else if let Some(comment) = words.strip_prefix('#') {
             above.words.push(comment.trim().to_owned());
         } else if words.is_empty() {
@@ -70,10 +72,8 @@ pub(super) fn of(text: &str) -> Outcome<Vec<Key>> {
 fn key(path: Vec<String>, section: &str, comment: Comment, values: &Value) -> Outcome<Key> {
     let default = values.pointer(&format!("/{}", path.join("/")));
     let default = default.ok_or_else(|| format!("values.yaml: {path:?} is not read right"))?;
-    let open_ended = comment
-        .rules
-        .as_ref()
-        .is_some_and(|rules| rules.get("additionalProperties").is_some());
+    let rules = comment.rules.as_ref();
+    let open_ended = rules.is_some_and(|rules| rules.get("additionalProperties").is_some());
     let key = Key {
         inner: default.as_object().is_some_and(|map| !map.is_empty()) && !open_ended,
         path,
@@ -86,8 +86,4 @@ fn key(path: Vec<String>, section: &str, comment: Comment, values: &Value) -> Ou
         return Err(format!("values.yaml: {} has no description", key.dotted()).into());
     }
     Ok(key)
-}
-
-fn yaml(text: &str) -> Outcome<Value> {
-    serde_saphyr::from_str(text).map_err(|error| format!("values.yaml: {error}").into())
 }

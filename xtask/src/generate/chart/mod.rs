@@ -10,14 +10,12 @@ use std::path::Path;
 
 use test_support::root;
 
-use crate::common::{Outcome, read, write};
+use crate::common::{Outcome, read};
 use crate::generate::Generated;
 
 pub(crate) use manifests::{helm, install, manifests};
 
 const CHART: &str = "charts/run-operator";
-const SCHEMA: &str = "values.schema.json";
-const README: &str = "README.md";
 /// The file of the admission policy, which has a switch of its own.
 const POLICY: &str = "policy.yaml";
 
@@ -60,26 +58,19 @@ fn template(name: &str, text: &str) -> String {
     template + "{{- end }}\n"
 }
 
-/// `values.schema.json`, and the tables in the chart's README, from `values.yaml`.
+/// The files of our chart that state its values.
 pub(crate) fn values() -> Outcome<Vec<Generated>> {
-    let chart = Path::new(CHART);
-    let [schema, readme] = values_of(&root().join(chart))?;
-    Ok(vec![
-        (chart.join(SCHEMA), schema),
-        (chart.join(README), readme),
-    ])
+    let files = values_of(&root().join(CHART))?.into_iter();
+    let files = files.map(|(name, text)| (Path::new(CHART).join(name), text));
+    Ok(files.collect())
 }
 
-/// Writes the same two into another copy of the chart.
-pub(crate) fn write_values(chart: &Path) -> Outcome<()> {
-    let [schema, readme] = values_of(chart)?;
-    write(&chart.join(SCHEMA), schema)?;
-    write(&chart.join(README), readme)
-}
-
-/// Schema and README of the chart in a folder.
-fn values_of(chart: &Path) -> Outcome<[String; 2]> {
+/// `values.schema.json`, and the README with its tables, from `values.yaml` of the chart in a folder.
+pub(crate) fn values_of(chart: &Path) -> Outcome<[(&'static str, String); 2]> {
     let keys = keys::of(&read(&chart.join("values.yaml"))?)?;
-    let text = read(&chart.join(README))?;
-    Ok([schema::of(&keys)?, readme::with_tables(&text, &keys)?])
+    let readme = readme::with_tables(&read(&chart.join("README.md"))?, &keys)?;
+    Ok([
+        ("values.schema.json", schema::of(&keys)?),
+        ("README.md", readme),
+    ])
 }

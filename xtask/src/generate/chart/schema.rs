@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 use super::keys::Key;
 use crate::common::Outcome;
 
-/// A parent chart's `global` holds what is other charts'.
-const SHARED: &str = "global";
-
 /// The schema as text. A key that isn't the chart's is refused, at every level but in `global`.
 pub(super) fn of(keys: &[Key]) -> Outcome<String> {
     let mut root = json!({
@@ -37,7 +34,8 @@ fn schema_of(key: &Key) -> Value {
         schema["description"] = key.description.as_str().into();
     }
     if key.inner {
-        schema["additionalProperties"] = (key.path == [SHARED]).into();
+        // A parent chart's `global` holds what is other charts'.
+        schema["additionalProperties"] = (key.path == ["global"]).into();
         schema["properties"] = json!({});
     } else {
         schema["default"] = key.default.clone();
