@@ -1,8 +1,7 @@
-//! Each kind of answer to a create: final until a person asks for it, and repeated. What each of them comes to is proved in
-//! `policy`; here, that it gets there and back.
+//! An answer to a create that is final until a person asks again. What each kind of answer comes to is proved in `policy`,
+//! that one is repeated in `congestion`.
 
-use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Run, names};
 
@@ -12,10 +11,6 @@ use crate::support::{World, condition_of, holds_for_a_while, row};
 const A_WHILE: u32 = 60;
 
 const CODE: &str = "approval_required";
-
-fn creates() -> Value {
-    json!({"operation": "createRun"})
-}
 
 async fn ask_again(world: &World, value: &str) {
     let metadata = json!({"annotations": {names::RETRY_ANNOTATION: value}});
@@ -58,7 +53,8 @@ async fn a_conflict_persists_over_restarts_until_a_retry_succeeds() {
     let mut world = World::new().await;
     let history = world.history().await;
     let conflict = json!({"type": "answer", "status": 409, "code": CODE});
-    world.service.lasting_fault(creates(), conflict).await;
+    let create = json!({"operation": "createRun"});
+    world.service.lasting_fault(create, conflict).await;
     let created = world.create_run("train", json!({})).await;
     stalled_by(&world, 1).await;
     // What is missing is missing still.
@@ -80,35 +76,4 @@ async fn a_conflict_persists_over_restarts_until_a_retry_succeeds() {
     let run = world.run("train").await;
     assert_eq!(handled(&run).as_deref(), Some("tuesday"));
     history.holds().await;
-}
-
-/// The time at which the service got a request, in milliseconds.
-fn at(post: &Value) -> i64 {
-    let at: jiff::Timestamp = post["at"].as_str().unwrap().parse().unwrap();
-    at.as_millisecond()
-}
-
-/// Proves: R10, R10a, R11, F-retried
-#[tokio::test]
-async fn retry_after_is_shown_and_honoured() {
-    let world = World::new().await;
-    let history = world.history().await;
-    let action = json!({"type": "answer", "status": 429, "headers": {"Retry-After": "7"}});
-    world.service.fault(creates(), action).await;
-    let created = world.create_run("train", json!({})).await;
-    world.heals("train").await;
-    let posts = world.service.requests("createRun").await;
-    let uid = Value::from(created.uid().unwrap());
-    assert!(posts.iter().all(|post| post["idempotencyKey"] == uid));
-    let pause = at(&posts[1]) - at(&posts[0]);
-    assert!(pause >= 7000, "asked again after {pause} ms");
-    let mut versions = history.of("train").into_iter();
-    let error = versions.find_map(|run| run.status?.last_error);
-    let error = error.unwrap();
-    assert_eq!((error.http_status, error.attempts), (Some(429), 1));
-    assert_eq!(error.request_id.as_deref(), posts[0]["requestId"].as_str());
-    // The operator's own first pause is a second at most, and the status holds whole seconds.
-    let next = error.next_attempt.as_ref().unwrap().0;
-    let shown = next.as_second() - error.time.0.as_second();
-    assert!(shown >= 6, "{error:?}");
 }

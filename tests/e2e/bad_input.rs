@@ -74,9 +74,10 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world
         .service
         .will_differ("the path /version is not below /api/v1");
-    world
-        .restart_operator_with(&["--allowed-base-url", &url])
-        .await;
+    world.kill_operator();
+    let allowed = format!("--allowed-base-url={url}");
+    world.recipe.args.push(allowed);
+    world.start_operator().await;
     world
         .create_workspace("default", json!({"baseUrl": url}))
         .await;

@@ -4,7 +4,7 @@
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use crate::support::{Service, Setup, World, eventually};
+use crate::support::{Service, World, eventually};
 use test_cluster::Scratch;
 
 /// Calls of one Workspace's Runs at the same time, at most (docs/limits.md).
@@ -15,17 +15,11 @@ const CROWD: u32 = 200;
 /// Proves: P-calls-apart
 #[tokio::test]
 async fn a_service_that_hangs_slows_no_run_and_no_check_at_another() {
-    let mut world = World::with(Setup {
-        operator: vec!["--max-concurrent-reconciles", "2"],
-        ..Setup::default()
-    })
-    .await;
     let scratch = Scratch::new("congestion").unwrap();
     let other = Service::start(&scratch, &[]).await;
     let url = other.base_url();
-    world
-        .restart_operator_with(&["--allowed-base-url", &url])
-        .await;
+    let allowed: &'static str = format!("--allowed-base-url={url}").leak();
+    let world = World::with_flags(&["--max-concurrent-reconciles=2", allowed]).await;
     let there = json!({"baseUrl": url});
     world.create_workspace("hanging", there.clone()).await;
     world.workspace_ready("hanging", "True", "Verified").await;

@@ -1,10 +1,10 @@
-//! Deletions: with a run, in doubt, and orphaned. The table's other rows are proved in `policy`, and an object whose
-//! finalizer somebody tore off in `workspace_finalizer`.
+//! Deletions: with a run, and orphaned. The table's other rows are proved in `policy`, a deletion in doubt in
+//! `tests/chaos/points` too, and an object whose finalizer somebody tore off in `workspace_finalizer`.
 
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::support::{World, held, holds_for_a_while, row};
+use crate::support::{World, held, row};
 
 /// Proves: E-cancelRun, P-none-left, D-cancel
 #[tokio::test]
@@ -49,28 +49,4 @@ async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     assert_eq!(runs[0]["state"], "running");
     assert_eq!(runs[0]["cancels"], 0);
     world.open_streams(0).await;
-}
-
-/// Proves: D-in-doubt
-#[tokio::test]
-async fn a_deletion_in_doubt_finds_the_run_by_the_same_post_first() {
-    let world = World::new().await;
-    let history = world.history().await;
-    world.service.leaves_in_doubt().await;
-    let created = world.simulate("train", json!({"outcome": "never"})).await;
-    world.not_ready("train", "Retrying").await;
-    world.delete_run("train").await;
-    holds_for_a_while(40, async || {
-        assert!(held(&world.run("train").await), "let go in doubt");
-    })
-    .await;
-    world.service.delete("faults").await;
-    world.gone("train").await;
-    let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0]["state"], "cancelled");
-    for create in world.service.requests("createRun").await {
-        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
-    }
-    history.holds().await;
 }

@@ -1,10 +1,13 @@
 //! `/healthz`, `/readyz` and `/metrics` of the operator.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::support::{World, eventually, free_port, held};
+use crate::support::{World, eventually, held};
+use test_cluster::free_port;
 
 /// The connections that are sent `/metrics` at the same time.
 const PLACES: usize = 8;
@@ -70,10 +73,16 @@ async fn a_scrape_waits_for_a_place() {
 /// Proves: P-scrape
 #[tokio::test]
 async fn each_listener_has_a_thread_of_its_own() {
-    let listen: &'static str = format!("127.0.0.1:{}", free_port()).leak();
+    let listen: &'static str = format!("127.0.0.1:{}", free_port().unwrap()).leak();
     let world = World::with_flags(&["--metrics-listen", listen]).await;
-    let threads = world.operator().threads();
-    for name in ["health", "metrics"] {
+    let threads = format!("/proc/{}/task", world.operator().pid());
+    let threads = std::fs::read_dir(threads).unwrap();
+    // One that ends meanwhile has no name any more.
+    let name = |thread: PathBuf| std::fs::read_to_string(thread.join("comm")).ok();
+    let threads: Vec<String> = threads
+        .filter_map(|thread| name(thread.ok()?.path()))
+        .collect();
+    for name in ["health\n", "metrics\n"] {
         let named = threads.iter().filter(|thread| *thread == name).count();
         assert_eq!(named, 1, "{name} in {threads:?}");
     }

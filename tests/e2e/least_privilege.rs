@@ -16,8 +16,6 @@ use crate::support::{
     own_control_plane,
 };
 
-const SECOND: &str = "canary-of-the-second-month-5d07";
-
 /// API group, resource with its subresource, verb.
 type Right = (String, String, String);
 
@@ -82,14 +80,6 @@ async fn a_whole_life(world: &World) {
     gone(&clusters, "shared").await;
 }
 
-/// Another token, which that many Workspaces see.
-pub(crate) async fn rotates(world: &World, workspaces: usize) {
-    let checks = world.service.requests("getWorkspace").await.len();
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.asked("getWorkspace", checks + workspaces).await;
-}
-
 /// Runs that end, expire, are cancelled and orphaned, and a rotation, which that many Workspaces see.
 async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     for (name, policy) in [("cancelled", "Cancel"), ("orphan", "Orphan")] {
@@ -97,7 +87,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
         create(world, name, policy, json!({"outcome": "never"})).await;
         world.state(name, "running").await;
     }
-    rotates(world, workspaces).await;
+    world.rotate("canary-of-the-second-month", workspaces).await;
     let quick = json!({"runTimeMs": 1});
     create(world, "train", json!({}), quick.clone()).await;
     world.phase("train", Phase::Succeeded).await;

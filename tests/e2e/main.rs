@@ -14,7 +14,7 @@ mod support;
 mod access_scope;
 mod answers;
 mod api_versions;
-mod apiserver_outage;
+#[cfg(target_os = "linux")]
 mod apiserver_requests;
 mod bad_input;
 mod budget;
@@ -50,5 +50,4 @@ mod tenancy;
 mod token;
 mod ttl;
 mod undecodable;
-mod version_gate;
 mod workspace_finalizer;

@@ -1,12 +1,8 @@
-//! A Run is served where it was submitted: not with a token of another workspace of the service, and not at another base
-//! URL.
+//! A Run is not served with a token of another workspace of the service. At another base URL: `policy`.
 
 use serde_json::{Value, json};
 
-use run_operator::api::Phase;
-
-use crate::support::{Service, TOKEN, World, holds_for_a_while, row};
-use test_cluster::Scratch;
+use crate::support::{TOKEN, World, holds_for_a_while, row};
 
 const OTHERS: &str = "canary-of-another-workspace-2f6a";
 /// Number of checks in about two seconds: several of the operator's poll intervals.
@@ -49,37 +45,4 @@ async fn an_active_run_is_never_called_with_another_workspaces_token() {
     assert_eq!(world.service.runs().await[0]["state"], "cancelled");
     assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
     history.holds().await;
-}
-
-/// Proves: P-workspace-finalizer
-#[tokio::test]
-async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
-    let mut world = World::new().await;
-    let scratch = Scratch::new("identity").unwrap();
-    let elsewhere = Service::start(&scratch, &[]).await;
-    let names = ["one", "two"];
-    for name in names {
-        world.running(name).await;
-    }
-    let old = world.service.base_url();
-    world
-        .restart_operator_with(&["--allowed-base-url", &old])
-        .await;
-    world.restart_operator_at(&elsewhere.base_url()).await;
-    for name in names {
-        world.not_synced(name, "WorkspaceChanged").await;
-    }
-    // Without a further request.
-    world.delete_workspace("default").await;
-    world.workspace_gone("default").await;
-    world
-        .create_workspace("default", json!({"baseUrl": old}))
-        .await;
-    for name in names {
-        world.mirrored(name).await;
-        world.set_state(name, "succeeded").await;
-        world.phase(name, Phase::Succeeded).await;
-    }
-    world.one_run_each().await;
-    assert_eq!(elsewhere.run_calls().await, 0);
 }

@@ -1,52 +1,10 @@
-//! The operator is killed during a create, and ended by SIGTERM: there is one run, and it ends right. Kills at every
-//! other step are `tests/chaos/points`.
+//! The operator is ended by SIGTERM amid its creates. That it is killed at every step is `tests/chaos/points`.
 
 use kube::api::ListParams;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::support::{Setup, World, contract_file, eventually, intent_of};
-
-/// Proves: R1, P-at-most-one
-#[tokio::test]
-async fn killed_during_the_create_it_finds_the_run_by_the_same_post() {
-    for execute in [true, false] {
-        let mut world = World::new().await;
-        let create = json!({"operation": "createRun"});
-        let hang = json!({"type": "hang", "forMs": 60000, "execute": execute});
-        world.service.fault(create, hang).await;
-        let created = world.create_run("train", json!({})).await;
-        world.asked("createRun", 1).await;
-        world.kill_operator();
-        let owner = intent_of(&world.run("train").await).unwrap()["owner"].clone();
-        world.start_operator().await;
-        let run = world.phase("train", Phase::Succeeded).await;
-        let intent = intent_of(&run).unwrap();
-        assert_ne!(intent["owner"], owner, "a POST under another's intent");
-        assert_eq!(intent["epoch"], 2);
-        world.one_run_each().await;
-        assert_eq!(world.posts_of(&created).await, 2);
-    }
-}
-
-/// Proves: P-shutdown
-#[tokio::test]
-async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
-    let mut world = World::new().await;
-    world.running("streaming").await;
-    let create = json!({"operation": "createRun"});
-    let slow = json!({"type": "delay", "forMs": 2000, "execute": true});
-    world.service.fault(create, slow).await;
-    world.simulate("posting", json!({"outcome": "never"})).await;
-    world.asked("createRun", 2).await;
-    let mut operator = world.operator.take().unwrap();
-    assert_eq!(operator.terminate().await, Some(0));
-    let runs = world.service.runs().await;
-    let posted = world.run("posting").await.status.unwrap();
-    assert_eq!(posted.run_id.as_deref(), runs[1]["runId"].as_str());
-    world.open_streams(0).await;
-    assert!(world.operator_log().contains("run-operator has ended"));
-}
+use crate::support::{World, contract_file, eventually};
 
 /// More creates than may be in flight at a time: the rest wait for a permit.
 /// Proves: P-shutdown
@@ -79,11 +37,7 @@ async fn sigterm_begins_no_call_that_waits_for_its_turn() {
 async fn sigterm_waits_for_no_call_longer_than_25_s() {
     let patient = [("requestSeconds: 30", "requestSeconds: 600")];
     let contract = contract_file("restart-patient", &patient);
-    let mut world = World::with(Setup {
-        operator: vec!["--contract", contract.leak()],
-        ..Setup::default()
-    })
-    .await;
+    let mut world = World::with_flags(&["--contract", contract.leak()]).await;
     let create = json!({"operation": "createRun"});
     let hang = json!({"type": "hang", "forMs": 600_000, "execute": true});
     world.service.fault(create, hang).await;

@@ -31,10 +31,7 @@ async fn with_verbs(verbs: &[&str]) -> (World, Audit) {
 /// Puts another good token into the Secret; the one before stays good. The Workspace is checked with it, and then the
 /// run's stream is opened with it.
 async fn rotate(world: &World) {
-    let checks = world.service.requests("getWorkspace").await.len();
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.asked("getWorkspace", checks + 1).await;
+    world.rotate(SECOND, 1).await;
     eventually("the stream is opened with the new token", async || {
         let token = |requests: &[Value]| requests.last().map(|r| r["token"].clone());
         let stream = token(&world.service.requests("streamEvents").await);

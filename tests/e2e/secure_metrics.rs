@@ -11,7 +11,8 @@ use reqwest::tls::TlsInfo;
 use serde_json::json;
 
 use crate::security::hits;
-use crate::support::{Audit, DEPLOYED, Rights, Setup, World, eventually, free_port, says};
+use crate::support::{Audit, DEPLOYED, Rights, Setup, World, eventually, says};
+use test_cluster::free_port;
 
 /// The user that scrapes.
 const SCRAPER: &str = "prometheus";
@@ -75,7 +76,7 @@ fn reviews(world: &World, resource: &str) -> usize {
 /// Proves: X-secure-metrics, X-canary
 #[tokio::test]
 async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
-    let scraper = Scraper::new(free_port());
+    let scraper = Scraper::new(free_port().unwrap());
     let mut world = World::with(Setup {
         everywhere: true,
         operator: vec![
@@ -204,7 +205,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let scratch = test_cluster::Scratch::new("metrics").unwrap();
     let files = ["tls.crt", "tls.key"].map(|name| scratch.path().join(name));
     let first = write_certificate(&files);
-    let port = free_port();
+    let port = free_port().unwrap();
     let leaked = |path: &Path| -> &'static str { path.display().to_string().leak() };
     let world = World::with(Setup {
         operator: vec![
@@ -243,7 +244,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn silent_clients_delay_no_probe_and_lose_their_place() {
     const SILENT: usize = 100;
-    let port = free_port();
+    let port = free_port().unwrap();
     let world = World::with_flags(&["--metrics-listen", format!("[::]:{port}").leak()]).await;
     let mut silent = Vec::new();
     for _ in 0..SILENT {

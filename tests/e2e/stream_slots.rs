@@ -132,11 +132,7 @@ async fn end(world: &World, history: &History, name: &str) {
 /// Proves: P-stream-places
 #[tokio::test]
 async fn a_short_wait_for_a_place_is_not_shown() {
-    let world = World::with(Setup {
-        operator: vec!["--max-streams", "1"],
-        ..Setup::default()
-    })
-    .await;
+    let world = World::with_flags(&["--max-streams", "1"]).await;
     let history = world.history().await;
     for n in 0..10 {
         let [holder, waits] = ["holder", "waits"].map(|name| format!("{name}-{n}"));
@@ -161,11 +157,7 @@ async fn a_short_wait_for_a_place_is_not_shown() {
 #[tokio::test]
 async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     const RUNS: u64 = 20;
-    let world = World::with(Setup {
-        operator: vec!["--h2c"],
-        ..Setup::default()
-    })
-    .await;
+    let world = World::with_flags(&["--h2c"]).await;
     let names: Vec<String> = (0..RUNS).map(|n| format!("train-{n}")).collect();
     for name in &names {
         simulate(&world, &world.namespace, name).await;

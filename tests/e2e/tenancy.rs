@@ -1,5 +1,6 @@
 //! ClusterWorkspaces: who may submit, and what becomes of the others.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -51,13 +52,6 @@ impl Tenant {
     async fn state(&self, name: &str, state: &str) -> Run {
         run_until(&self.runs, name, state, |run| {
             run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state)
-        })
-        .await
-    }
-
-    async fn succeeds(&self, name: &str) -> Run {
-        run_until(&self.runs, name, "has succeeded", |run| {
-            phase_of(run) == Some(Phase::Succeeded)
         })
         .await
     }
@@ -122,7 +116,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     // Created with its namespace: the labels may be known a moment later than the Run.
     allowed.simulate("train", json!({})).await;
     stranger.simulate("train", json!({})).await;
-    let run = allowed.succeeds("train").await;
+    let run = allowed.state("train", "succeeded").await;
     let place = run.status.as_ref().unwrap().workspace.clone().unwrap();
     assert_eq!(place.kind.to_string(), "ClusterWorkspace");
     assert_eq!(place.name, "shared");
@@ -132,7 +126,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     assert_eq!(posts(&world).await, 1);
     let label = ["label", "--overwrite", "ns", &stranger.name, "runs=yes"];
     world.kubectl(&label, "").await.unwrap();
-    stranger.succeeds("train").await;
+    stranger.state("train", "succeeded").await;
     assert_eq!(world.service.runs().await.len(), 2);
 
     // `{}` allows all, and no selector allows none.
@@ -140,7 +134,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     third.simulate("train", json!({})).await;
     third.not_ready("train", "NamespaceNotAllowed").await;
     select(&world, json!({})).await;
-    third.succeeds("train").await;
+    third.state("train", "succeeded").await;
     let never = json!({"runId": "never", "outcome": "never"});
     third.simulate("never", never).await;
     third.state("never", "running").await;
@@ -159,13 +153,13 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
 }
 
 /// Outside a Pod the operator's namespace is that of its kubeconfig.
-/// Proves: P-cluster-workspace, P-secret-ref
+/// Proves: P-cluster-workspace, P-secret-ref, P-namespaces
 #[tokio::test]
-async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
+async fn without_a_flag_secrets_and_lease_are_in_the_operator_s_namespace() {
     let world = World::with(Setup {
         plane: Plane::Alone,
         bare: true,
-        operator: vec!["--cluster-workspaces", "true"],
+        operator: vec!["--cluster-workspaces", "true", "--leader-elect"],
         ..Setup::default()
     })
     .await;
@@ -175,7 +169,9 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
         .await;
     select(&world, json!({})).await;
     shared_ready(&world, "Verified").await;
-    // Those of a Workspace are in its own.
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), namespace);
+    leases.get("run-operator").await.unwrap();
+    // The Secrets of a Workspace are in its own.
     assert_ne!(world.namespace, namespace);
     world.secret("own-token", token).await;
     let reference = json!({"tokenSecretRef": {"name": "own-token"}});
@@ -236,9 +232,7 @@ async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     for n in 0..60 {
         big.simulate(&format!("train-{n}"), json!({})).await;
     }
-    world
-        .metric_reaches("run_operator_calls_waiting", 50.0)
-        .await;
+    world.metric("run_operator_calls_waiting", 50.0..).await;
     let asked = posts(&world).await;
     let uid = small.simulate("train", json!({})).await.uid().unwrap();
     big.not_ready("train-59", "RateLimited").await;
@@ -255,9 +249,9 @@ async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     );
     // Every Run is submitted in the end.
     rate(500).await;
-    small.succeeds("train").await;
+    small.state("train", "succeeded").await;
     for n in 0..60 {
-        big.succeeds(&format!("train-{n}")).await;
+        big.state(&format!("train-{n}"), "succeeded").await;
     }
     assert_eq!(posts(&world).await, 61);
     assert_eq!(world.service.runs().await.len(), 61);

@@ -1,11 +1,11 @@
-//! The token: rotated, expired, taken away, and checked in vain. That it is never shown is proved in `security/canary.rs`.
+//! The token: rotated, expired, and checked in vain. That it is never shown is proved in `security/canary.rs`.
 
 use serde_json::json;
 
-use run_operator::api::{ConditionType as Type, Phase, conditions, names};
+use run_operator::api::Phase;
 
 use crate::support::{
-    SECRET, STREAMS_MOVE, Setup, TOKEN, World, eventually_after, holds_for_a_while, phase_of,
+    SECRET, STREAMS_MOVE, TOKEN, World, eventually_after, holds_for_a_while, phase_of,
 };
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
@@ -16,22 +16,14 @@ const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 /// Makes Runs that continue until the test ends them; their runIds are their names.
 async fn make_busy(world: &World) {
     for name in NAMES {
-        let simulate = json!({"runId": name, "outcome": "never"});
-        world.simulate(name, simulate).await;
-    }
-    for name in NAMES {
-        world.state(name, "running").await;
+        world.running(name).await;
     }
 }
 
 /// Proves: P-stream-session
 #[tokio::test]
 async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
-    let world = World::with(Setup {
-        operator: vec!["--poll-max", "1h"],
-        ..Setup::default()
-    })
-    .await;
+    let world = World::with_flags(&["--poll-max", "1h"]).await;
     make_busy(&world).await;
     let mut versions = Vec::new();
     for name in NAMES {
@@ -110,49 +102,6 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
         world.mirrored(name).await;
     }
     world.one_run_each().await;
-}
-
-/// Proves: P-pinned
-#[tokio::test]
-async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
-    let world = World::with(Setup {
-        bare: true,
-        ..Setup::default()
-    })
-    .await;
-    world.token("canary-of-nobody").await;
-    world.create_workspace("default", json!({})).await;
-    let created = world.create_run("train", json!({})).await;
-    world.not_ready("train", "WorkspaceNotReady").await;
-    let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "1"}}});
-    world.patch_run("train", retry).await;
-    world.token(TOKEN).await;
-    world.heals("train").await;
-    assert_eq!(world.posts_of(&created).await, 1);
-    let status = world.run("train").await.status.unwrap();
-    assert!(conditions::is_true(&status.conditions, Type::Ready));
-}
-
-/// Proves: P-last-token
-#[tokio::test]
-async fn calls_stop_when_the_service_rejects_the_last_good_token() {
-    let world = World::new().await;
-    world.running("train").await;
-    let delete = ["delete", "secret", SECRET];
-    world.kubectl(&delete, "").await.unwrap();
-    world
-        .workspace_ready("default", "False", "SecretNotFound")
-        .await;
-    world.service.delete(&format!("tokens/{TOKEN}")).await;
-    world.set_state("train", "processing").await;
-    world
-        .workspace_ready("default", "False", "Unauthorized")
-        .await;
-    let run = world.not_synced("train", "WorkspaceNotReady").await;
-    assert_eq!(phase_of(&run), Some(Phase::Active));
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.state("train", "processing").await;
 }
 
 /// Proves: P-one-failure, P-stream-session

@@ -79,7 +79,7 @@ async fn stops_streaming(world: &World, any: &Api<DynamicObject>) {
 /// The log names the object, and a metric counts it.
 async fn told(world: &World) {
     world
-        .metric_reaches("run_operator_undecodable_objects_total", 1.0)
+        .metric("run_operator_undecodable_objects_total", 1.0..)
         .await;
     // A failed reconcile is logged at its end.
     let failed = "failed to decode an object";
@@ -184,11 +184,7 @@ fn resident(world: &World) -> u64 {
 #[tokio::test]
 async fn heavy_objects_cost_what_they_weigh() {
     const OBJECTS: usize = 2;
-    let mut world = World::with(Setup {
-        operator: vec!["--log-filter", "info"],
-        ..Setup::default()
-    })
-    .await;
+    let mut world = World::with_flags(&["--log-filter", "info"]).await;
     // Larger than the service takes, it is not recorded.
     world.service.will_differ("the body is no text");
     world.create_run("plain", json!({})).await;

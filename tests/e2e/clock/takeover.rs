@@ -24,7 +24,7 @@ async fn world() -> (World, [WallClock; 2], Operator) {
     until_it_leads(&leader).await;
     world.operator = Some(leader);
     recipe.variables = clocks[1].variables();
-    recipe.log = recipe.log.with_file_name("other.log");
+    recipe.log.set_file_name("other.log");
     (world, clocks, Operator::start(&recipe).await)
 }
 

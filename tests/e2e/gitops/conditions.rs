@@ -9,6 +9,8 @@ use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
 use super::tools::{argocd_cm, asked, file, ready};
 use crate::support::{Setup, World, eventually};
 
+const CLUSTER: &str = "ClusterWorkspace";
+
 /// The status and the message of Argo CD's health.
 fn health(situation: &Situation, object: &Value) -> Value {
     let conditions = object["status"]["conditions"].as_array();
@@ -78,18 +80,13 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
     refused_and_retrying(&world).await;
     two_run_ids(&world).await;
-    let with = |mut spec: Value| {
-        spec["workload"] = json!({"image": "i", "simulate": {"outcome": "never"}});
-        spec
-    };
+    let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
+    let with = |field: &str, value: Value| json!({field: value, "workload": endless});
     for (name, spec) in [
         ("waiting", json!({"workspaceRef": {"name": "missing"}})),
         ("suspended", json!({"suspend": true})),
-        ("accepted", with(json!({"readyWhen": "Accepted"}))),
-        (
-            "deadline-exceeded",
-            with(json!({"activeDeadlineSeconds": 1})),
-        ),
+        ("accepted", with("readyWhen", json!("Accepted"))),
+        ("deadline-exceeded", with("activeDeadlineSeconds", json!(1))),
         ("succeeded", json!({})),
     ] {
         world.create_run(name, spec).await;
@@ -187,58 +184,24 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
     let malformed = json!({"token": "two\nlines"});
     world.secret("malformed", malformed).await;
     let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
+    let held = json!({"suspend": true});
     // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
     let shared = json!({"namespaceSelector": {}});
-    let held = json!({"namespaceSelector": {}, "suspend": true});
-    for (kind, name, spec, status, reason) in [
-        ("Workspace", "default", json!({}), "True", "Verified"),
-        (
-            "Workspace",
-            "waiting",
-            of("missing"),
-            "False",
-            "SecretNotFound",
-        ),
-        (
-            "Workspace",
-            "refused",
-            of("malformed"),
-            "False",
-            "TokenMalformed",
-        ),
-        (
-            "Workspace",
-            "suspended",
-            json!({"suspend": true}),
-            "True",
-            "Verified",
-        ),
-        ("Workspace", "stale", json!({}), "True", "Verified"),
-        ("Workspace", "terminating", json!({}), "True", "Verified"),
-        ("ClusterWorkspace", "shared", shared, "True", "Verified"),
-        (
-            "ClusterWorkspace",
-            "waiting",
-            of("missing"),
-            "False",
-            "SecretNotFound",
-        ),
-        (
-            "ClusterWorkspace",
-            "refused",
-            of("malformed"),
-            "False",
-            "TokenMalformed",
-        ),
-        ("ClusterWorkspace", "suspended", held, "True", "Verified"),
+    let all_held = json!({"namespaceSelector": {}, "suspend": true});
+    for (kind, name, spec, reason) in [
+        ("Workspace", "default", json!({}), "Verified"),
+        ("Workspace", "waiting", of("missing"), "SecretNotFound"),
+        ("Workspace", "refused", of("malformed"), "TokenMalformed"),
+        ("Workspace", "suspended", held, "Verified"),
+        ("Workspace", "stale", json!({}), "Verified"),
+        ("Workspace", "terminating", json!({}), "Verified"),
+        (CLUSTER, "shared", shared, "Verified"),
+        (CLUSTER, "waiting", of("missing"), "SecretNotFound"),
+        (CLUSTER, "refused", of("malformed"), "TokenMalformed"),
+        (CLUSTER, "suspended", all_held, "Verified"),
     ] {
-        let namespace = if kind == "Workspace" {
-            &world.namespace
-        } else {
-            ""
-        };
-        world.apply(namespace, kind, name, spec).await;
-        ready(&world, kind, name, status, reason).await;
+        world.apply(&world.namespace, kind, name, spec).await;
+        ready(&world, kind, name, reason).await;
     }
     let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
     let needs = json!({"workspaceRef": {"name": "terminating"}, "workload": workload});
@@ -250,12 +213,11 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
         .await;
     world.kill_operator();
     world.create_workspace("fresh", json!({})).await;
-    let fresh = json!({});
-    world.apply("", "ClusterWorkspace", "fresh", fresh).await;
+    world.apply("", CLUSTER, "fresh", json!({})).await;
     let faster = json!({"rateLimit": {"burst": 50}});
     world
         .apply(&world.namespace, "Workspace", "stale", faster)
         .await;
     read_by_all(&world, "Workspace", WORKSPACES).await;
-    read_by_all(&world, "ClusterWorkspace", CLUSTER_WORKSPACES).await;
+    read_by_all(&world, CLUSTER, CLUSTER_WORKSPACES).await;
 }

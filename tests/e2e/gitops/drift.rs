@@ -74,7 +74,7 @@ async fn no_drift(apply: impl AsyncFn(&World, &str), differs: impl AsyncFn(&Worl
         world.released(name).await;
     }
     for (kind, name) in &KINDS[..3] {
-        ready(&world, kind, name, "True", "Verified").await;
+        ready(&world, kind, name, "Verified").await;
     }
     assert!(!differs(&world, &manifests).await);
     // Until an apply fell between two writes of the operator.

@@ -24,11 +24,11 @@ async fn sync(world: &World, more: &[&str], manifests: &str) -> Vec<Value> {
     results.as_array().unwrap().clone()
 }
 
-fn result<'a>(results: &'a [Value], kind: &str, name: &str) -> &'a Value {
-    let found = results
-        .iter()
-        .find(|r| r["Kind"] == kind && r["Name"] == name);
-    found.unwrap_or_else(|| panic!("nothing of {kind} {name} in {results:?}"))
+/// What became of this Run.
+fn result<'a>(results: &'a [Value], name: &str) -> &'a Value {
+    let mut runs = results.iter().filter(|r| r["Kind"] == "Run");
+    let found = runs.find(|run| run["Name"] == name);
+    found.unwrap_or_else(|| panic!("nothing of the Run {name} in {results:?}"))
 }
 
 /// Proves: P-recipes
@@ -54,7 +54,7 @@ async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
         world.token(TOKEN).await;
     };
     let (results, ()) = tokio::join!(synced, meanwhile);
-    assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
+    assert_eq!(result(&results, "train")["Status"], "Synced");
     world.phase("train", Phase::Succeeded).await;
 }
 
@@ -69,16 +69,16 @@ async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
         format!("{}---\n{hook}", train.replace("spec:", &mutable))
     };
     let results = sync(&world, &[], &app(100_000)).await;
-    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Succeeded");
+    assert_eq!(result(&results, "evaluate")["Phase"], "Succeeded");
     let first = world.run("evaluate").await;
     let results = sync(&world, &[], &app(100_001)).await;
-    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Succeeded");
+    assert_eq!(result(&results, "evaluate")["Phase"], "Succeeded");
     assert_ne!(world.run("evaluate").await.uid(), first.uid());
     // train and two evaluations
     assert_eq!(world.service.runs().await.len(), 3);
     let fails = app(100_002).replace("command: evaluate", "simulate: {outcome: failed}");
     let results = sync(&world, &[], &fails).await;
-    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Failed");
+    assert_eq!(result(&results, "evaluate")["Phase"], "Failed");
     assert_eq!(world.service.get("stats").await["cancels"], 0);
 }
 
@@ -93,7 +93,7 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     let before = world.state("train", "running").await;
     for how in [&[][..], &["--server-side"]] {
         let results = sync(&world, how, &changed(&plain)).await;
-        let refused = result(&results, "Run", "train");
+        let refused = result(&results, "train");
         assert_eq!(refused["Status"], "SyncFailed");
         let message = refused["Message"].as_str().unwrap();
         assert!(message.contains("is immutable"), "{refused}");
@@ -102,7 +102,7 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     assert_eq!(world.service.get("stats").await["cancels"], 0);
     let changed = changed(&example("rerun"));
     let results = sync(&world, &[], &changed).await;
-    assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
+    assert_eq!(result(&results, "train")["Status"], "Synced");
     let after = world.phase("train", Phase::Succeeded).await;
     assert_ne!(after.uid(), before.uid());
     cancelled_and_succeeded(&world).await;
@@ -127,10 +127,10 @@ async fn a_pruned_run_is_cancelled_and_a_protected_one_continues() {
     }
     // Without pruning nothing is deleted.
     let results = sync(&world, &[], WORKSPACE).await;
-    assert_eq!(result(&results, "Run", "pruned")["Status"], "PruneSkipped");
+    assert_eq!(result(&results, "pruned")["Status"], "PruneSkipped");
     let results = sync(&world, &["--prune"], WORKSPACE).await;
-    assert_eq!(result(&results, "Run", "pruned")["Status"], "Pruned");
-    assert_eq!(result(&results, "Run", "train")["Status"], "PruneSkipped");
+    assert_eq!(result(&results, "pruned")["Status"], "Pruned");
+    assert_eq!(result(&results, "train")["Status"], "PruneSkipped");
     world.gone("pruned").await;
     // By hand: the object is deleted, the run stays.
     world.delete_run("train").await;
@@ -170,7 +170,7 @@ async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
         .replace("train-r1", "train-r2")
         .replace("train:1.4", "train:1.5");
     let results = sync(&world, &["--prune"], &format!("{WORKSPACE}---\n{next}")).await;
-    assert_eq!(result(&results, "Run", "train-r1")["Status"], "Pruned");
+    assert_eq!(result(&results, "train-r1")["Status"], "Pruned");
     world.phase("train-r2", Phase::Succeeded).await;
     world.gone("train-r1").await;
     let stats = world.service.get("stats").await;

@@ -90,16 +90,14 @@ impl World {
     }
 }
 
-/// Waits until the Ready condition of an object has this status and reason.
-pub(super) async fn ready(world: &World, kind: &str, name: &str, status: &str, reason: &str) {
-    let what = format!("the {kind} {name} has Ready={status} ({reason})");
+/// Waits until the Ready condition of a Workspace of either kind has this reason.
+pub(super) async fn ready(world: &World, kind: &str, name: &str, reason: &str) {
+    let what = format!("the {kind} {name} has {reason}");
     eventually(&what, async || {
         let object = world.raw(kind, name).await;
         let conditions = object["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
-        let wanted =
-            |c: &&Value| c["type"] == "Ready" && c["status"] == status && c["reason"] == reason;
-        let found = conditions.find(wanted);
+        let found = conditions.find(|c| c["type"] == "Ready" && c["reason"] == reason);
         found.map(drop).ok_or_else(|| object["status"].to_string())
     })
     .await;

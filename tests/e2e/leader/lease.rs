@@ -1,11 +1,11 @@
-//! A Lease that a person edits; and where it is.
+//! A Lease that a person edits.
 
 use kube::api::{Patch, PatchParams};
 use run_operator::api::Phase;
 use serde_json::json;
 
 use super::{LEASE, elected, leases, record, until_it_leads};
-use crate::support::{Operator, Setup, World};
+use crate::support::Operator;
 
 /// What an operator says as it ends. The libraries' threads may still log after it, at the level of these tests.
 fn last_words(ended: &Operator) -> String {
@@ -34,27 +34,4 @@ async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
     assert_eq!(record(&world).await.lease_transitions, Some(1));
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
-}
-
-/// Outside a Pod it is the namespace of the kubeconfig's context.
-/// Proves: P-namespaces
-#[tokio::test]
-async fn the_lease_is_in_the_operators_own_namespace() {
-    let mut world = World::unattended(Setup {
-        operator: vec!["--leader-elect"],
-        ..Setup::default()
-    })
-    .await;
-    let kubeconfig = world.folder().join("kubeconfig");
-    std::fs::copy(world.control_plane.kubeconfig(), &kubeconfig).unwrap();
-    let file = format!("--kubeconfig={}", kubeconfig.display());
-    let own = format!("--namespace={}", world.namespace);
-    let args: [&str; 5] = [&file, "config", "set-context", "--current", &own];
-    world.kubectl(&args, "").await.unwrap();
-    let mut recipe = world.recipe();
-    recipe.kubeconfig = kubeconfig;
-    world.operator = Some(Operator::start(&recipe).await);
-    until_it_leads(world.operator()).await;
-    let lease = leases(&world).get_opt(LEASE).await.unwrap();
-    assert!(lease.is_some(), "it leads by another Lease");
 }

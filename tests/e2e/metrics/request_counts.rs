@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::scrape;
-use crate::support::{Audit, World, eventually, series};
+use crate::support::{Audit, Series, World, eventually};
 
 /// By two labels.
 type Counts = BTreeMap<(String, String), f64>;
 
 /// The counts of one family by two of its labels, those at zero left out.
-fn counts(text: &str, name: &str, by: [&str; 2]) -> Counts {
+fn counts(all: &[Series], name: &str, by: [&str; 2]) -> Counts {
     let mut counts = Counts::new();
-    for one in series(text) {
+    for one in all {
         if one.name == name && one.value > 0.0 {
             let key = by.map(|label| one.labels[label].clone()).into();
             *counts.entry(key).or_default() += one.value;
@@ -66,11 +66,11 @@ async fn served(world: &World) -> Counts {
 
 pub(super) async fn match_those_of_both_servers(world: &World) {
     eventually("both servers and the operator count the same", async || {
-        let text = scrape(world).await;
+        let all = scrape(world).await;
         let by = ["method", "code"];
-        let of_api_server = counts(&text, "rest_client_requests_total", by);
+        let of_api_server = counts(&all, "rest_client_requests_total", by);
         let by = ["operation", "code"];
-        let of_service = counts(&text, "run_operator_service_requests_total", by);
+        let of_service = counts(&all, "run_operator_service_requests_total", by);
         let counted = [of_api_server, of_service];
         let asked = [audited(world), served(world).await];
         if counted == asked {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{World, output_of, says};
 
 use super::desk;
 
@@ -17,41 +17,33 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// The lines that the program prints under the name `kubectl-runs`, as it is started for a completion.
-async fn lines(world: &World, start: impl FnOnce(&mut Command)) -> Vec<String> {
+/// What the program prints when it is started for a completion, by its words and with these variables.
+async fn completed(world: &World, words: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let mut command = program("kubectl-runs");
-    command.env("KUBECONFIG", world.control_plane.kubeconfig());
-    start(&mut command);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap())
-        .await
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    command
+        .args(words)
+        .envs(variables.iter().copied())
+        .env("KUBECONFIG", world.control_plane.kubeconfig());
+    let text = output_of(command, "").await.unwrap();
     text.lines().map(str::to_owned).collect()
 }
 
+/// What kubectl is offered. The namespace is among the words that it hands on, before the unfinished one.
 async fn candidates(world: &World, words: &[&str]) -> Vec<String> {
-    // The namespace is among the words that kubectl hands on, before the unfinished one.
-    lines(world, |command| {
-        command
-            .args(["__complete", "-n", &world.namespace])
-            .args(words);
-    })
-    .await
+    let words = [&["__complete", "-n", &world.namespace], words].concat();
+    completed(world, &words, &[]).await
 }
 
 /// What a shell is offered, without the help beside it, as its script asks for it.
 async fn offered(world: &World, shell: &str, words: &[&str]) -> Vec<String> {
-    let line = ["kubectl-runs", "-n", &world.namespace];
-    let last = line.len() + words.len() - 1;
-    let found = lines(world, |command| {
-        command
-            .arg("--")
-            .args(line)
-            .args(words)
-            .env("RUN_OPERATOR_COMPLETE", shell)
-            .env("_CLAP_COMPLETE_INDEX", last.to_string());
-    })
-    .await;
+    let line = [&["kubectl-runs", "-n", &world.namespace], words].concat();
+    let last = (line.len() - 1).to_string();
+    let line = [&["--"], &line[..]].concat();
+    let variables = [
+        ("RUN_OPERATOR_COMPLETE", shell),
+        ("_CLAP_COMPLETE_INDEX", &last),
+    ];
+    let found = completed(world, &line, &variables).await;
     let values = found.iter().map(|line| line.split([':', '\t']).next());
     values.map(|value| value.unwrap().to_owned()).collect()
 }
@@ -103,12 +95,7 @@ fn each_shell_gets_a_script_that_asks_the_program() {
         ("fish", "complete --keep-order"),
     ] {
         let script = script(shell);
-        for word in [own, "RUN_OPERATOR_COMPLETE", "kubectl-runs", "run-operator"] {
-            assert!(
-                script.contains(word),
-                "{word} is not in the script for {shell}"
-            );
-        }
+        says(&script, &[own, "RUN_OPERATOR_COMPLETE", "run-operator"]);
     }
     let kubectl = "#!/bin/sh\nexec kubectl-runs __complete \"$@\"\n";
     assert_eq!(script("kubectl"), kubectl);
@@ -147,10 +134,6 @@ async fn kubectl_finds_the_plugin_which_has_the_commands_of_the_program() {
     own.env("KUBECONFIG", world.control_plane.kubeconfig());
     for mut command in [kubectl, own] {
         command.args(["runs", "list", "-n", &world.namespace]);
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
-        let output = output.await.unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{said}");
-        assert!(said.contains("No resources found in"), "{said}");
+        assert_eq!(output_of(command, "").await.unwrap(), "");
     }
 }

@@ -42,35 +42,29 @@ async fn a_wait_ends_as_its_goal_says_and_of_several_with_the_worst() {
     left(&world, "bad", FAILED, "Failed").await;
     left(&world, "refused", REFUSED, "Forbidden").await;
     left(&world, "train", ACTIVE, "Active").await;
-    let timed_out = [
-        "timed out waiting for run.run-operator.dev/train",
-        "train was not cancelled",
-        &again(&world),
-    ];
-    let not_there = "Error from server (NotFound): runs.run-operator.dev \"none\" not found\n";
-    let commands: [(&str, i32, &[&str]); 10] = [
-        ("wait good", 0, &["run.run-operator.dev/good Succeeded\n"]),
-        (
-            "wait run.run-operator.dev/bad",
-            1,
-            &["bad Failed\n", "bad: Failed: "],
-        ),
-        ("wait good bad", 1, &["good Succeeded\n", "bad Failed\n"]),
-        ("wait good bad --for finished", 0, &[]),
+    let timeout = "wait train --timeout 100ms";
+    let commands = [
+        ("wait good", 0, "run.run-operator.dev/good Succeeded\n"),
+        ("wait run.run-operator.dev/bad", 1, "bad Failed\n"),
+        ("wait bad", 1, "bad: Failed: "),
+        ("wait good bad", 1, "good Succeeded\n"),
+        ("wait good bad --for finished", 0, "bad Failed\n"),
         (
             "wait bad --for=finished -o json",
             0,
-            &["\"phase\": \"Failed\""],
+            "\"phase\": \"Failed\"",
         ),
+        ("wait refused", 3, "refused Stalled\n"),
+        ("wait bad refused", 3, "refused: Forbidden: "),
+        ("wait train --for accepted", 0, "train Active\n"),
         (
-            "wait refused",
-            3,
-            &["refused Stalled\n", "refused: Forbidden: "],
+            timeout,
+            124,
+            "timed out waiting for run.run-operator.dev/train",
         ),
-        ("wait bad refused", 3, &[]),
-        ("wait train --for accepted", 0, &["train Active\n"]),
-        ("wait train --timeout 100ms", 124, &timed_out),
-        ("wait none", 2, &[not_there]),
+        (timeout, 124, "train was not cancelled"),
+        (timeout, 124, &again(&world)),
+        ("wait none", 2, "runs.run-operator.dev \"none\" not found\n"),
     ];
     each_says(&world, &commands).await;
     assert_eq!(world.run("train").await.spec.cancel, None);

@@ -1,6 +1,5 @@
 //! A status that somebody else wrote. What a forged intent leads to is proved in `policy`.
 
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::support::{World, eventually};
@@ -62,10 +61,8 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     for (name, id, _) in ids {
         world.create_run(name, json!({"suspend": true})).await;
         world.not_ready(name, "Suspended").await;
-        let forged = Patch::Merge(json!({"status": {"runId": id, "workspace": workspace}}));
-        let params = PatchParams::default();
-        let patched = world.runs().patch_status(name, &params, &forged).await;
-        patched.unwrap();
+        let forged = json!({"runId": id, "workspace": workspace});
+        world.patch_status(name, forged).await;
     }
     for (name, _, wanted) in ids {
         is_asked_for(&world, &format!("/api/v1/runs/{wanted}")).await;

@@ -5,6 +5,5 @@ mod canary;
 mod faults;
 mod forged;
 mod search;
-mod sizes;
 
 pub(crate) use search::hits;

@@ -5,60 +5,38 @@ use kube::ResourceExt;
 use rstest::rstest;
 use run_operator::api::{Phase, Run};
 
-use super::{Asked, Fault, cancels, eventually_writes, ledger, stage, writes};
+use super::{Fault, cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{Hook, eventually, held};
 
-/// The write that is carried out and whose answer is lost.
-#[derive(Clone, Copy, Debug)]
-enum Last {
-    Intent,
-    Accepted,
-    Ended,
-    Released,
+fn ended(run: &Run) -> bool {
+    let status = run.status.as_ref();
+    status.is_some_and(|status| status.completion_time.is_some())
 }
 
-impl Last {
-    fn fits(self, asked: &Asked) -> bool {
-        match self {
-            Self::Intent => asked.is("patch", "runs"),
-            Self::Accepted => asked.is("patch", "runs/status") && asked.body.contains("\"runId\""),
-            Self::Ended => {
-                asked.is("patch", "runs/status") && asked.body.contains("\"completionTime\"")
-            }
-            Self::Released => asked.is("patch", "runs") && asked.body.contains("\\\"end\\\""),
-        }
-    }
-
-    /// True if this version is the result of the write.
-    fn done(self, run: &Run) -> bool {
-        let status = run.status.as_ref();
-        match self {
-            Self::Intent => held(run),
-            Self::Accepted => status.is_some_and(|s| s.run_id.is_some()),
-            Self::Ended => status.is_some_and(|s| s.completion_time.is_some()),
-            Self::Released => status.is_some_and(|s| s.completion_time.is_some()) && !held(run),
-        }
-    }
-}
-
+/// The write is carried out and its answer is lost: one to this resource, whose body has this word. `done` is true of a
+/// version that is its result.
 /// Proves: F-stale
 #[rstest]
-#[case::the_intent(Last::Intent)]
-#[case::the_run_id(Last::Accepted)]
-#[case::the_end(Last::Ended)]
-#[case::the_release(Last::Released)]
+#[case::the_intent("runs", "", held)]
+#[case::the_run_id("runs/status", r#""runId""#, |run: &Run| run.status.as_ref().is_some_and(|s| s.run_id.is_some()))]
+#[case::the_end("runs/status", r#""completionTime""#, ended)]
+#[case::the_release("runs", r#"\"end\""#, |run: &Run| ended(run) && !held(run))]
 #[tokio::test]
-async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(#[case] last: Last) {
+async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(
+    #[case] resource: &'static str,
+    #[case] word: &'static str,
+    #[case] done: fn(&Run) -> bool,
+) {
     let (proxy, mut world) = stage().await;
     let history = world.history().await;
     // If the killed process still begins another write, that one is lost.
     proxy.fault(1, Fault::LoseAnswer(Hook::none()), move |asked| {
-        last.fits(asked)
+        asked.is("patch", resource) && asked.body.contains(word)
     });
     let created = world.create_run("train", serde_json::json!({})).await;
     eventually("the write is done", async || {
         let versions = history.of("train");
-        if versions.iter().any(|run| last.done(run)) {
+        if versions.iter().any(done) {
             Ok(())
         } else {
             Err(versions.len())
@@ -67,7 +45,7 @@ async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(#[case] last
     .await;
     world.kill_operator();
     let versions = history.of("train");
-    let done = versions.iter().position(|run| last.done(run)).unwrap();
+    let done = versions.iter().position(done).unwrap();
     let before = versions[done - 1].resource_version().unwrap();
     proxy.show("runs", before.parse().unwrap());
     let tried = writes(&proxy);

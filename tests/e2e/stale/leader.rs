@@ -4,7 +4,7 @@ use run_operator::api::Phase;
 use serde_json::json;
 
 use super::{Proxy, cancels, ledger, running, writes};
-use crate::support::World;
+use crate::support::{Operator, World};
 use test_cluster::ControlPlane;
 
 /// Proves: F-stale
@@ -13,7 +13,10 @@ async fn a_stale_operator_duplicates_undoes_and_cancels_nothing() {
     let world = World::new().await;
     let history = world.history().await;
     let proxy = Proxy::start(ControlPlane::shared().await).await;
-    let _stale = world.another_operator_through(proxy.kubeconfig()).await;
+    let mut recipe = world.recipe();
+    recipe.kubeconfig = proxy.kubeconfig().to_owned();
+    recipe.log.set_file_name("stale.log");
+    let _stale = Operator::start(&recipe).await;
     let replaced = running(&world, "replaced").await;
     let orphaned = running(&world, "orphaned").await;
     let going = world.simulate("going", json!({"runTimeMs": 1500})).await;

@@ -5,7 +5,7 @@ use run_operator::api::Phase;
 use serde_json::json;
 
 use super::{Fault, cancels, ledger, lists, running, stage_with};
-use crate::support::{Hook, Setup, holds_for_a_while};
+use crate::support::{Hook, Operator, Setup, holds_for_a_while};
 
 /// Silence is noticed after the watch's time and 5 s.
 fn short() -> Setup {
@@ -95,7 +95,7 @@ async fn it_is_not_ready_before_its_caches_are_filled() {
     world.kill_operator();
     proxy.lasting(Fault::Hang, |asked| asked.resource == "runs");
     let lists = proxy.count("list", "runs");
-    let operator = world.launch();
+    let operator = Operator::launch(&world.recipe);
     proxy.until("list", "runs", lists + 1).await;
     holds_for_a_while(20, async || {
         assert_eq!(operator.fetch("readyz").await.unwrap().0, 503);

@@ -63,43 +63,35 @@ pub(crate) fn row(run: &Run) -> String {
     row
 }
 
-#[derive(Default)]
-struct Seen {
-    versions: Vec<Run>,
-    /// The names of deleted Runs.
-    gone: Vec<String>,
-}
+/// Every version, oldest first.
+type Seen = Arc<Mutex<Vec<Run>>>;
 
-impl Seen {
-    /// Takes in an event; true if it ends a list.
-    fn take(&mut self, event: watcher::Result<Event<Run>>) -> bool {
-        match event {
-            Ok(Event::InitDone) => return true,
-            Ok(Event::InitApply(run) | Event::Apply(run)) => self.versions.push(run),
-            Ok(Event::Delete(run)) => {
-                self.gone.push(run.name_any());
-                self.versions.push(run);
-            }
-            Ok(Event::Init) | Err(_) => {}
+/// Takes in an event; true if it ends a list.
+fn take(seen: &Seen, event: watcher::Result<Event<Run>>) -> bool {
+    match event {
+        Ok(Event::InitDone) => return true,
+        Ok(Event::InitApply(run) | Event::Apply(run) | Event::Delete(run)) => {
+            seen.lock().unwrap().push(run);
         }
-        false
+        Ok(Event::Init) | Err(_) => {}
     }
+    false
 }
 
 /// The versions of a namespace's Runs from the moment of its making.
 pub(crate) struct History {
     runs: Api<Run>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Seen,
     watch: JoinHandle<()>,
 }
 
 impl History {
     /// Begins to watch. No version is left out: a watch from a list's version brings every later one.
     pub(super) async fn begin(runs: Api<Run>) -> Self {
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Seen::default();
         let mut events = watcher(runs.clone(), Config::default()).boxed();
         while let Some(event) = events.next().await {
-            if seen.lock().unwrap().take(event) {
+            if take(&seen, event) {
                 break;
             }
         }
@@ -110,7 +102,7 @@ impl History {
                     // An API server that is down for a moment is no reason to stop.
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
-                taking.lock().unwrap().take(event);
+                take(&taking, event);
             }
         });
         Self { runs, seen, watch }
@@ -118,7 +110,7 @@ impl History {
 
     /// The versions of one Run seen until now, oldest first.
     pub(crate) fn of(&self, name: &str) -> Vec<Run> {
-        let versions = &self.seen.lock().unwrap().versions;
+        let versions = self.seen.lock().unwrap();
         let of_this = |run: &&Run| run.name_any() == name;
         versions.iter().filter(of_this).cloned().collect()
     }
@@ -134,15 +126,6 @@ impl History {
         .await
     }
 
-    /// Waits until a Run no longer exists, without a request to the API server.
-    pub(crate) async fn gone(&self, name: &str) {
-        eventually(&format!("the Run {name} is gone"), async || {
-            let gone = self.seen.lock().unwrap().gone.iter().any(|n| n == name);
-            if gone { Ok(()) } else { Err("it is there") }
-        })
-        .await;
-    }
-
     /// Waits until the watch has brought the current version of every Run, then checks what must hold
     /// in each version, and from each to the next.
     ///
@@ -151,7 +134,7 @@ impl History {
     pub(crate) async fn holds(&self) {
         let now = self.runs.list(&ListParams::default()).await.unwrap();
         eventually("the history is complete", async || {
-            let versions = &self.seen.lock().unwrap().versions;
+            let versions = self.seen.lock().unwrap();
             // A version is of one object only.
             let versions: HashSet<_> = versions.iter().map(Run::resource_version).collect();
             let seen = |run: &Run| versions.contains(&run.resource_version());
@@ -159,10 +142,10 @@ impl History {
             if all { Ok(()) } else { Err("an older version") }
         })
         .await;
-        let versions = &self.seen.lock().unwrap().versions;
+        let versions = self.seen.lock().unwrap();
         assert!(!versions.is_empty(), "no version of any Run was seen");
         let mut last: HashMap<String, Run> = HashMap::new();
-        for run in versions {
+        for run in &*versions {
             check(run);
             if let Some(before) = last.insert(run.uid().unwrap(), run.clone()) {
                 check_step(&before, run);

@@ -21,7 +21,7 @@ mod world;
 pub(crate) use assertions::{condition_of, contract_file, impatient_contract};
 pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
-pub(crate) use operator::{Operator, Recipe, free_port};
+pub(crate) use operator::{Operator, Recipe};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use planes::{Plane, audited_control_plane, own_control_plane};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};

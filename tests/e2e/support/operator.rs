@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use super::exposition::{Series, series};
 use super::wait::eventually;
-use test_cluster::{Output, Process};
+use test_cluster::{Output, Process, free_port};
 
 /// Time for the operator to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ impl Operator {
 
     /// Starts one and waits for nothing: it may find no API server.
     pub(crate) fn launch(recipe: &Recipe) -> Self {
-        let port = free_port();
+        let port = free_port().unwrap();
         let mut command = recipe.program();
         command
             .arg("controller")
@@ -152,15 +152,6 @@ impl Operator {
         stream
     }
 
-    /// The names of its threads.
-    pub(crate) fn threads(&self) -> Vec<String> {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        // One that ends meanwhile has no name any more.
-        let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).ok();
-        let names = threads.filter_map(|thread| name(thread.ok()?.path()));
-        names.map(|name| name.trim_end().to_owned()).collect()
-    }
-
     /// The pid of the operator itself.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
@@ -205,18 +196,5 @@ impl Operator {
     /// Its log.
     pub(crate) fn log(&self) -> String {
         self.process.output()
-    }
-}
-
-/// A port that was free a moment ago, below the range of outgoing connections.
-pub(crate) fn free_port() -> u16 {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 1000).unwrap_or_default();
-    loop {
-        let port = 18_000 + (start * 7 + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }

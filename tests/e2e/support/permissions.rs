@@ -35,13 +35,7 @@ impl World {
             }
             Rights::DeployedHere => {
                 self.create_namespace(DEPLOYED, json!({})).await;
-                let account = [
-                    "create",
-                    "serviceaccount",
-                    DEPLOYED,
-                    "--namespace",
-                    DEPLOYED,
-                ];
+                let account = ["create", "serviceaccount", DEPLOYED, "-n", DEPLOYED];
                 self.kubectl(&account, "").await.unwrap();
                 apply(&manifest("kustomize/base/leader-election.yaml")).await;
                 let roles = manifest("kustomize/overlays/namespaced/role.yaml");

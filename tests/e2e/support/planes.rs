@@ -141,21 +141,17 @@ async fn clear(control_plane: &ControlPlane) {
                 Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
                 None => all.clone(),
             };
-            remove(&api, &object.name_any()).await;
+            let (name, params) = (object.name_any(), PatchParams::default());
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            api.patch(&name, &params, &free).await.unwrap();
+            // One that was being deleted is gone with its finalizer.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            gone(&api, &name).await;
         }
     }
     let leases: Api<Lease> = Api::namespaced(client, DEPLOYED);
     // There is one only after an operator with these rights.
     let _ = leases.delete(DEPLOYED, &DeleteParams::default()).await;
-}
-
-async fn remove(api: &Api<DynamicObject>, name: &str) {
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let freed = api.patch(name, &PatchParams::default(), &free).await;
-    freed.unwrap();
-    // One that was being deleted is gone with its finalizer.
-    let _ = api.delete(name, &DeleteParams::default()).await;
-    gone(api, name).await;
 }
 
 /// Lets the API server take anything for a Run or a Workspace.

@@ -27,7 +27,7 @@ pub(crate) async fn eventually<T, E: std::fmt::Display>(
     what: &str,
     look: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {
-    within(*PATIENCE, what, look).await
+    eventually_after(Duration::ZERO, what, look).await
 }
 
 /// The same for what takes longer by its nature: `more` is added to the patience.
@@ -37,16 +37,9 @@ pub(crate) async fn eventually<T, E: std::fmt::Display>(
 pub(crate) async fn eventually_after<T, E: std::fmt::Display>(
     more: Duration,
     what: &str,
-    look: impl AsyncFnMut() -> Result<T, E>,
-) -> T {
-    within(*PATIENCE + more, what, look).await
-}
-
-async fn within<T, E: std::fmt::Display>(
-    patience: Duration,
-    what: &str,
     mut look: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {
+    let patience = *PATIENCE + more;
     let deadline = Instant::now() + patience;
     loop {
         match tokio::time::timeout(patience, look()).await {

@@ -1,5 +1,7 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
+use std::fmt::Debug;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -162,46 +164,12 @@ impl World {
         self.operator = Some(Operator::start(&self.recipe).await);
     }
 
-    /// Restarts the operator, with further arguments.
-    pub(crate) async fn restart_operator_with(&mut self, args: &[&str]) {
-        self.kill_operator();
-        self.recipe
-            .args
-            .extend(args.iter().map(|&arg| arg.to_owned()));
-        self.start_operator().await;
-    }
-
-    /// Restarts the operator, with another `--base-url`.
-    pub(crate) async fn restart_operator_at(&mut self, base_url: &str) {
-        self.kill_operator();
-        let args = &mut self.recipe.args;
-        let flag = args.iter().position(|arg| arg == "--base-url").unwrap();
-        base_url.clone_into(&mut args[flag + 1]);
-        self.start_operator().await;
-    }
-
     /// Starts a second operator, as a stale leader would be.
     pub(crate) async fn another_operator(&self) -> Operator {
-        self.another_operator_through(&self.recipe.kubeconfig).await
-    }
-
-    /// The operator, started without waiting until it is ready.
-    pub(crate) fn launch(&self) -> Operator {
-        Operator::launch(&self.recipe)
-    }
-
-    /// A second operator, with this kubeconfig.
-    pub(crate) async fn another_operator_through(&self, kubeconfig: &Path) -> Operator {
-        let log = self
-            .recipe
-            .log
-            .with_file_name(format!("operator-{}.log", uuid::Uuid::new_v4()));
-        Operator::start(&Recipe {
-            log,
-            kubeconfig: kubeconfig.to_owned(),
-            ..self.recipe.clone()
-        })
-        .await
+        let mut recipe = self.recipe();
+        let log = format!("operator-{}.log", uuid::Uuid::new_v4());
+        recipe.log.set_file_name(log);
+        Operator::start(&recipe).await
     }
 
     /// A folder of this world's own.
@@ -269,6 +237,14 @@ impl World {
     /// Puts a token into the Secret of the Workspace `default`.
     pub(crate) async fn token(&self, token: &str) {
         self.secret(SECRET, json!({"token": token})).await;
+    }
+
+    /// Puts another good token there, and waits until so many Workspaces have been checked with it.
+    pub(crate) async fn rotate(&self, token: &str, workspaces: usize) {
+        let checks = self.service.requests("getWorkspace").await.len();
+        self.service.post("tokens", json!({"token": token})).await;
+        self.token(token).await;
+        self.asked("getWorkspace", checks + workspaces).await;
     }
 
     /// Creates or changes a Secret.
@@ -384,20 +360,15 @@ impl World {
 
     /// Waits until a series of the operator's metrics has this value.
     pub(crate) async fn metric_is(&self, series: &str, value: f64) {
-        self.metric(series, &format!("is {value}"), |shown| shown == value)
-            .await;
+        self.metric(series, value..=value).await;
     }
 
-    /// Waits until a series of the operator's metrics is so large.
-    pub(crate) async fn metric_reaches(&self, series: &str, least: f64) {
-        let what = format!("is {least} at least");
-        self.metric(series, &what, |shown| shown >= least).await;
-    }
-
-    async fn metric(&self, series: &str, what: &str, wanted: impl Fn(f64) -> bool) {
-        eventually(&format!("{series} {what}"), async || {
+    /// Waits until a series of the operator's metrics is in this range.
+    pub(crate) async fn metric(&self, series: &str, wanted: impl RangeBounds<f64> + Debug) {
+        eventually(&format!("{series} is in {wanted:?}"), async || {
             let shown = self.operator().metric(series).await;
-            if wanted(shown) { Ok(()) } else { Err(shown) }
+            let in_range = wanted.contains(&shown);
+            if in_range { Ok(()) } else { Err(shown) }
         })
         .await;
     }

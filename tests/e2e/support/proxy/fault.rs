@@ -35,8 +35,6 @@ pub(crate) enum Fault {
     Cut,
     /// Half of the answer's body, and silence.
     Half,
-    /// A watch that ends as soon as it begins.
-    Ends,
     /// A watch whose first event is a 410.
     Gone,
 }

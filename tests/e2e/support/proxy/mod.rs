@@ -327,7 +327,6 @@ async fn exchange(shared: Arc<Shared>, request: Arc<Whole>) -> io::Result<Respon
     let own = match fault {
         None => return pass().await,
         Some(Fault::Answer(status, retry_after)) => refusal(status, retry_after),
-        Some(Fault::Ends) => Response::new(Body::empty()),
         Some(Fault::Gone) => Response::new(Body::from(GONE)),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::LoseRequest(hook)) => {
