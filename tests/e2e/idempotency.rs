@@ -90,7 +90,7 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
     })
     .await;
     let history = world.history().await;
-    let (intent, hook) = Hook::held();
+    let (release, hook) = Hook::held();
     proxy.fault(1, Fault::Delay(hook), |asked| asked.is("patch", "runs"));
     world.create_run("one", nightly()).await;
     world.create_run("two", nightly()).await;
@@ -104,7 +104,7 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
         }
     })
     .await;
-    intent.notify_one();
+    release();
     let run = run_id(&world.state(first, "running").await);
     let waiting = world.stalled(second, "KeyInUse").await;
     assert!(!held(&waiting) && intent_of(&waiting).is_none());

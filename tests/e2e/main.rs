@@ -50,4 +50,5 @@ mod tenancy;
 mod token;
 mod ttl;
 mod undecodable;
+mod version_gate;
 mod workspace_finalizer;

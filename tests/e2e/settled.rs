@@ -94,7 +94,7 @@ async fn a_run_whose_last_write_got_no_answer_is_forgotten() {
     let (proxy, world) = stage().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     let run = world.state("train", "running").await;
-    let (answer, hook) = Hook::held();
+    let (release, hook) = Hook::held();
     proxy.fault(1, Fault::LoseAnswer(hook), |asked| {
         asked.is("patch", "runs")
     });
@@ -106,7 +106,7 @@ async fn a_run_whose_last_write_got_no_answer_is_forgotten() {
     world.phase("later", Phase::Succeeded).await;
     world.released("later").await;
     world.metric_is("run_operator_remembered_runs", 1.0).await;
-    answer.notify_one();
+    release();
     world.metric_is("run_operator_remembered_runs", 0.0).await;
 }
 

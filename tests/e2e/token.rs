@@ -1,4 +1,4 @@
-//! The token: rotated, expired, and checked in vain. That it is never shown is proved in `security/canary.rs`.
+//! The token: rotated, expired, taken away, and checked in vain. That it is never shown is proved in `security/canary.rs`.
 
 use serde_json::json;
 
@@ -102,6 +102,28 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
         world.mirrored(name).await;
     }
     world.one_run_each().await;
+}
+
+/// Proves: P-last-token
+#[tokio::test]
+async fn calls_stop_when_the_service_rejects_the_last_good_token() {
+    let world = World::new().await;
+    world.running("train").await;
+    let delete = ["delete", "secret", SECRET];
+    world.kubectl(&delete, "").await.unwrap();
+    world
+        .workspace_ready("default", "False", "SecretNotFound")
+        .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    world.set_state("train", "processing").await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    let run = world.not_synced("train", "WorkspaceNotReady").await;
+    assert_eq!(phase_of(&run), Some(Phase::Active));
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.state("train", "processing").await;
 }
 
 /// Proves: P-one-failure, P-stream-session

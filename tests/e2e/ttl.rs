@@ -7,20 +7,21 @@ use serde_json::json;
 use crate::stale::stage;
 use crate::support::{Asked, Fault, Hook, condition_of, eventually};
 
-/// The operator has decided on the deletion when the mark comes: it carries the version that it was decided on.
+/// The operator has decided on the deletion when the mark comes: it carries the version that it was decided on. A last
+/// event of the run may lead to a write, and that to a second deletion.
 /// Proves: P-ttl, P-ttl-tracked
 #[tokio::test]
 async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     let (proxy, world) = stage().await;
-    let (deletion, hook) = Hook::held();
+    let (release, hook) = Hook::held();
     let deletes = |asked: &Asked| asked.is("delete", "runs");
-    proxy.fault(1, Fault::Delay(hook), deletes);
+    proxy.lasting(Fault::Delay(hook), deletes);
     let at_once = json!({"ttlSecondsAfterFinished": 0});
     world.create_run("marked", at_once.clone()).await;
     proxy.until("delete", "runs", 1).await;
     let mark = json!({"metadata": {"labels": {"argocd.argoproj.io/instance": "app"}}});
     world.patch_run("marked", mark).await;
-    deletion.notify_one();
+    release();
     eventually("the deletion is refused", async || {
         match proxy.asked(deletes)[0].status {
             Some(409) => Ok(()),

@@ -45,7 +45,7 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
 async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
     let (proxy, world) = stage().await;
     let run = running(&world, "train").await;
-    let (answer, hook) = Hook::held();
+    let (release, hook) = Hook::held();
     let before = writes(&proxy);
     proxy.fault(1, Fault::LoseAnswer(hook), |asked| {
         asked.is("patch", "runs/status")
@@ -58,7 +58,7 @@ async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
     force_away(&world, "train").await;
     // The watch tells of this one later.
     let other = running(&world, "other").await;
-    answer.notify_one();
+    release();
     holds_for_a_while(A_WHILE, async || {
         assert_eq!(cancels(&world, &run).await, 0, "Orphan was its last word");
     })

@@ -10,7 +10,7 @@ use axum::http::{Response, StatusCode, header};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// The treatment of a request. An event of a stream knows those that say so; it passes any other.
 #[derive(Clone, Debug)]
@@ -57,12 +57,12 @@ impl Hook {
         Self::new(|| std::future::ready(()))
     }
 
-    /// Waits until it is notified.
-    pub(crate) fn held() -> (Arc<Notify>, Self) {
-        let notify = Arc::new(Notify::new());
-        let held = Arc::clone(&notify);
-        let hook = Self::new(move || Arc::clone(&held).notified_owned());
-        (notify, hook)
+    /// Waits until the returned function has been called.
+    pub(crate) fn held() -> (impl Fn(), Self) {
+        let token = CancellationToken::new();
+        let held = token.clone();
+        let hook = Self::new(move || held.clone().cancelled_owned());
+        (move || token.cancel(), hook)
     }
 
     pub(super) async fn run(&self) {
