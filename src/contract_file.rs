@@ -1,4 +1,4 @@
-//! Contract files by source: a file, standard input, or compiled in.
+//! Contract files by source: a file, or compiled in.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,8 +14,6 @@ const LARGEST: u64 = 1 << 20;
 pub(crate) enum Source {
     /// Compiled in.
     Builtin,
-    /// Standard input.
-    Stdin,
     /// A file.
     File(PathBuf),
 }
@@ -25,21 +23,12 @@ impl Source {
     pub(crate) fn file_or_builtin(path: Option<&Path>) -> Self {
         path.map_or(Self::Builtin, |path| Self::File(path.to_owned()))
     }
-
-    /// As [`Source::file_or_builtin`], but `-` is standard input.
-    pub(crate) fn named(path: Option<&Path>) -> Self {
-        match path {
-            Some(path) if path == Path::new("-") => Self::Stdin,
-            other => Self::file_or_builtin(other),
-        }
-    }
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Builtin => f.write_str("built-in"),
-            Self::Stdin => f.write_str("-"),
             Self::File(path) => write!(f, "{}", path.display()),
         }
     }
@@ -63,7 +52,6 @@ pub(crate) enum ContractFileError {
 pub(crate) fn load(from: &Source) -> Result<Contract, ContractFileError> {
     let contract = match from {
         Source::Builtin => Contract::builtin(),
-        Source::Stdin => Contract::parse(&text(from, io::stdin().lock())?),
         Source::File(path) => {
             let file = std::fs::File::open(path).map_err(|source| ContractFileError::Read {
                 from: from.clone(),

@@ -7,16 +7,12 @@ use serde_json::value::RawValue;
 
 use super::status::Phase;
 
-mod diff;
 mod error;
-mod field;
 mod pointer;
 mod profile;
 mod rules;
 
-pub use diff::{Change, Difference};
 pub use error::{ContractError, Misread};
-pub use field::Field;
 pub use profile::{Limits, Timeouts};
 
 use error::invalid;
@@ -156,11 +152,6 @@ impl Contract {
                 Some(prefix) => version.starts_with(prefix),
                 None => version == accepted,
             })
-    }
-
-    /// Changes when `new` replaces this file, in the order of the file's fields.
-    pub fn changes_to(&self, new: &Self) -> Vec<Change> {
-        diff::changes(&self.profile, &new.profile)
     }
 
     /// The accepted versions, in the file's order.

@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 pub use controller::{ControllerArgs, LeaderElectionArgs, LogFormat};
 pub use output::OutputFormat;
 pub use secure_metrics::SecureMetricsArgs;
-pub use tools::{BundleArgs, CheckArgs, ContractCommand, DiffArgs, DoctorArgs, TrialArgs};
+pub use tools::{BundleArgs, CheckArgs, ContractCommand, DoctorArgs, TrialArgs};
 
 /// Turns Run objects into runs at the Run Orchestration Service: at most one for each object, and none
 /// left behind.
@@ -48,7 +48,7 @@ pub enum Command {
     /// Reads no Secret. Workloads are in it as hashes, unless --include-workloads. What the credentials may not read is
     /// named and left out. Exit code: 0 written, 2 not.
     SupportBundle(BundleArgs),
-    /// Prints, compares and tries contract files, which contain the service's names and numbers.
+    /// Prints and tries contract files, which contain the service's names and numbers.
     #[command(subcommand, arg_required_else_help = false)]
     Contract(ContractCommand),
     /// Submits, shows, explains, awaits and changes Runs, as `kubectl runs`: with your own kubeconfig and permissions.

@@ -13,31 +13,12 @@ use super::values::given;
 pub enum ContractCommand {
     /// Prints the contract file that is compiled in, with its comments, as a template.
     Show,
-    /// Lists what changes for Runs when NEW replaces OLD.
-    ///
-    /// Compares as the operator reads: lists have no order, pointers have one, states have no case.
-    /// With one FILE, the built-in file is OLD; `-` is standard input.
-    /// Exit code: 0 no difference, 1 differences, 2 a file that can't be used.
-    #[command(override_usage = "run-operator contract diff [OPTIONS] [OLD] NEW")]
-    Diff(DiffArgs),
     /// Tries the public part of a service against a contract file. Sends no token.
     ///
     /// GET /version must be answered with an accepted version, and GET /workspaces/current without a
     /// token be refused with a 401 problem. Makes these two requests and no other.
     /// Exit code: 0 matches the contract, 1 differs from it, 2 it can't be tried.
     Check(CheckArgs),
-}
-
-/// The files to compare.
-#[derive(Debug, Args)]
-pub struct DiffArgs {
-    /// OLD and NEW, or only NEW.
-    #[arg(value_name = "FILE", required = true, num_args = 1..=2)]
-    pub files: Vec<PathBuf>,
-
-    /// Form of the output.
-    #[arg(long, default_value = "text", value_name = "FORMAT")]
-    pub output: OutputFormat,
 }
 
 /// The service and the contract file. The environment is the controller's, so that in its container the

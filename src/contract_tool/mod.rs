@@ -1,9 +1,7 @@
-//! `run-operator contract`: prints and compares contract files, and tries them against a service.
+//! `run-operator contract`: prints the built-in contract file, and tries contract files against a service.
 
 pub(crate) mod check;
-mod diff;
 mod findings;
-mod meaning;
 pub(crate) mod report;
 pub(crate) mod statements;
 
@@ -23,7 +21,6 @@ pub(crate) fn run(command: &ContractCommand) -> ExitCode {
             text: contract::BUILTIN.to_owned(),
             good: true,
         }),
-        ContractCommand::Diff(args) => diff::run(args).map_err(|error| error_chain(&error)),
         ContractCommand::Check(args) => check::run(args).map_err(|error| error_chain(&error)),
     };
     finish(report)

@@ -13,7 +13,6 @@ mod classify;
 mod conditions;
 mod conflicts;
 mod contract;
-mod contract_diff;
 mod deadline_and_ttl;
 mod deletion;
 mod effects;

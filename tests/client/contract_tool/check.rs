@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Done, changed, contract_with};
+use super::{Done, changed, contract_with, file};
 use crate::reference_service::Reference;
 use crate::support::*;
 use crate::tls;
@@ -33,7 +33,7 @@ async fn check_in(args: &[&str], env: &[(&str, &str)]) -> Done {
         let mut all = vec!["check"];
         all.extend(args.iter().map(String::as_str));
         let env: Vec<_> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        contract_with(&all, &env, "")
+        contract_with(&all, &env)
     };
     within(tokio::task::spawn_blocking(run)).await.unwrap()
 }
@@ -253,7 +253,6 @@ async fn check_output_is_bounded_and_free_of_control_characters() {
 #[case::a_fragment(&["--base-url", "https://runs.example.com/api/v1#a"], &["query or a fragment"])]
 #[case::plain_http(&["--base-url", "http://runs.example.com/api/v1"], &["plain http to runs.example.com", "use https"])]
 #[case::another_scheme(&["--base-url", "file:///etc/passwd"], &["must begin with https://"])]
-#[case::no_contract(&["--base-url", "http://127.0.0.1:9", "--contract", "/nonexistent.yaml"], &["contract file /nonexistent.yaml", "No such file"])]
 #[case::no_ca(&["--base-url", "http://127.0.0.1:9", "--ca-file", "/nonexistent.pem"], &["CA certificates /nonexistent.pem", "No such file"])]
 #[case::a_ca_without_end(&["--base-url", "http://127.0.0.1:9", "--ca-file", "/dev/zero"], &["/dev/zero", "larger than"])]
 #[tokio::test]
@@ -261,6 +260,28 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
     let done = check(args).await;
     done.is_trouble(words);
     assert!(!done.told.contains("hunter2"), "{done:?}");
+}
+
+const OPENAPI: &str = include_str!("../../../contract/openapi.yaml");
+const NO_CONTRACT: [&str; 2] = [
+    "OpenAPI document, not a contract file",
+    "run-operator contract show",
+];
+
+#[rstest]
+#[case::missing("/nonexistent.yaml", &["/nonexistent.yaml", "No such file"])]
+#[case::a_folder("/", &["contract file /", "directory"])]
+#[case::without_end("/dev/zero", &["/dev/zero", "larger than"])]
+#[case::an_unknown_field(
+    &changed("wrong.yaml", "keyRetentionSeconds:", "keyRetention:"),
+    &["wrong.yaml", "unknown field `keyRetention`"]
+)]
+#[case::an_openapi_document(&file("openapi.yaml", OPENAPI), &NO_CONTRACT)]
+#[case::one_in_json(&file("openapi.json", r#"{"swagger": "2.0", "paths": {}}"#), &NO_CONTRACT)]
+#[tokio::test]
+async fn a_contract_file_that_can_t_be_used_is_named(#[case] path: &str, #[case] words: &[&str]) {
+    let done = check(&["--base-url", "http://127.0.0.1:9", "--contract", path]).await;
+    done.is_trouble(words);
 }
 
 #[tokio::test]
