@@ -7,7 +7,7 @@ use kube::{
 use run_operator::api::{Phase, Run, names};
 use serde_json::{Value, json};
 
-use crate::stale::stage_with;
+use crate::stale::stage;
 use crate::support::{Fault, Hook, Setup, World, eventually, held, intent_of, row};
 
 /// The manifest in Git.
@@ -79,21 +79,21 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     history.holds().await;
 }
 
-/// No watch shows an intent before it is written: while the first one's is under way, the key must not be found free. On
-/// its own schedule the one that waits would try again in ten minutes.
+/// Created at the same time, both find the key free: no watch shows an intent before it is written. On its own schedule
+/// the one that waits would try again in ten minutes.
 /// Proves: P-key-in-use
 #[tokio::test]
 async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
-    let (proxy, world) = stage_with(Setup {
+    let world = World::with(Setup {
         operator: vec!["--poll-max", "10m"],
         ..Setup::default()
     })
     .await;
     let history = world.history().await;
-    let (release, hook) = Hook::held();
-    proxy.fault(1, Fault::Delay(hook), |asked| asked.is("patch", "runs"));
-    world.create_run("one", nightly()).await;
-    world.create_run("two", nightly()).await;
+    tokio::join!(
+        world.create_run("one", nightly()),
+        world.create_run("two", nightly())
+    );
     let [first, second] = eventually("one of the two waits", async || {
         let names = ["one", "two"];
         let rows = [row(&world.run("one").await), row(&world.run("two").await)];
@@ -104,7 +104,6 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
         }
     })
     .await;
-    release();
     let run = run_id(&world.state(first, "running").await);
     let waiting = world.stalled(second, "KeyInUse").await;
     assert!(!held(&waiting) && intent_of(&waiting).is_none());
@@ -116,4 +115,29 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
     assert_eq!(world.service.requests("createRun").await.len(), 2);
     assert_eq!(world.service.runs().await.len(), 1);
     history.holds().await;
+}
+
+/// The watch shows an intent only after it was written, and a copy that is asked to submit waits for nobody who is younger:
+/// only the claim of this process says that the key is taken.
+/// Proves: P-key-in-use
+#[tokio::test]
+async fn a_key_whose_intent_is_in_flight_is_not_free() {
+    let (proxy, world) = stage().await;
+    let other = world.running("other").await;
+    let mut copy = Run::new("copy", serde_json::from_value(nightly()).unwrap());
+    copy.metadata.annotations = Some(other.annotations().clone());
+    let params = PostParams::default();
+    world.runs().create(&params, &copy).await.unwrap();
+    world.stalled("copy", "Restored").await;
+    let (release, hook) = Hook::held();
+    let intents = proxy.count("patch", "runs");
+    proxy.fault(1, Fault::Delay(hook), |asked| asked.is("patch", "runs"));
+    world.create_run("train", nightly()).await;
+    proxy.until("patch", "runs", intents + 1).await;
+    let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "go on"}}});
+    world.patch_run("copy", retry).await;
+    world.stalled("copy", "KeyInUse").await;
+    release();
+    world.state("train", "running").await;
+    assert_eq!(world.service.requests("createRun").await.len(), 2);
 }

@@ -26,7 +26,7 @@ pub(crate) async fn stage() -> (Proxy, World) {
     stage_with(Setup::default()).await
 }
 
-pub(crate) async fn stage_with(setup: Setup) -> (Proxy, World) {
+async fn stage_with(setup: Setup) -> (Proxy, World) {
     let proxy = Proxy::start(ControlPlane::shared().await).await;
     let through = Some(proxy.kubeconfig().to_owned());
     let world = World::with(Setup { through, ..setup }).await;
