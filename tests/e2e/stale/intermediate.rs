@@ -8,19 +8,14 @@ use run_operator::api::{Phase, Run};
 use super::{Fault, cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{Hook, eventually, held};
 
-fn ended(run: &Run) -> bool {
-    let status = run.status.as_ref();
-    status.is_some_and(|status| status.completion_time.is_some())
-}
-
 /// The write is carried out and its answer is lost: one to this resource, whose body has this word. `done` is true of a
 /// version that is its result.
 /// Proves: F-stale
 #[rstest]
 #[case::the_intent("runs", "", held)]
 #[case::the_run_id("runs/status", r#""runId""#, |run: &Run| run.status.as_ref().is_some_and(|s| s.run_id.is_some()))]
-#[case::the_end("runs/status", r#""completionTime""#, ended)]
-#[case::the_release("runs", r#"\"end\""#, |run: &Run| ended(run) && !held(run))]
+#[case::the_end("runs/status", r#""completionTime""#, Run::ended)]
+#[case::the_release("runs", r#"\"end\""#, |run: &Run| run.ended() && !held(run))]
 #[tokio::test]
 async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(
     #[case] resource: &'static str,

@@ -39,25 +39,24 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     ledger(&world, &[(&run, "cancelled")]).await;
 }
 
-/// Both changes come while a write of the Run is under way: no pass sees the object between them.
+/// Both changes come while a status write of the Run is in flight, so that no reconcile sees the object between them.
 /// Proves: F-stale
 #[tokio::test]
 async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
     let (proxy, world) = stage().await;
-    let run = running(&world, "train").await;
+    let run = world.running("train").await;
     let (release, hook) = Hook::held();
     let before = writes(&proxy);
     proxy.fault(1, Fault::LoseAnswer(hook), |asked| {
         asked.is("patch", "runs/status")
     });
-    let run_id = run.status.as_ref().unwrap().run_id.as_ref().unwrap();
-    world.set_state(run_id, "provisioning").await;
+    world.set_state("train", "provisioning").await;
     eventually_writes(&proxy, before + 1).await;
     let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
     world.patch_run("train", orphan).await;
     force_away(&world, "train").await;
-    // The watch tells of this one later.
-    let other = running(&world, "other").await;
+    // When the watch has shown this Run, it has shown the deletion.
+    let other = world.running("other").await;
     release();
     holds_for_a_while(A_WHILE, async || {
         assert_eq!(cancels(&world, &run).await, 0, "Orphan was its last word");

@@ -64,7 +64,11 @@ async fn demo(options: &Options) -> Outcome<ExitCode> {
         invite(&stage);
         interrupt.asked().await;
     }
-    Ok(ExitCode::from(u8::from(!held)))
+    Ok(if held {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The story and its summary: whether every promise held.
