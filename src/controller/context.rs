@@ -8,7 +8,10 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
     core::PartialObjectMeta,
-    runtime::reflector::{Lookup, Store},
+    runtime::{
+        reflector::{Lookup, Store},
+        watcher,
+    },
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -78,6 +81,14 @@ pub struct Config {
     pub watch_timeout: Duration,
     /// Whether services by plain http are spoken to in HTTP/2.
     pub h2c: bool,
+}
+
+impl Config {
+    /// The configuration of a watch of all objects.
+    pub fn watcher(&self) -> watcher::Config {
+        let seconds = u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX);
+        watcher::Config::default().timeout(seconds)
+    }
 }
 
 /// Inputs of the context.

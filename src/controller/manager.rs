@@ -1,14 +1,17 @@
 //! Starts the loops, reports when they are ready, and shuts them down in order.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::{
     Api,
-    runtime::reflector::{store, store::Writer},
+    runtime::{
+        reflector::{store, store::Writer},
+        watcher,
+    },
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -18,6 +21,7 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
     apiserver::{
+        Guarded,
         controller::{Host, Loop},
         scope::Scope,
     },
@@ -142,7 +146,7 @@ impl Controller {
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for run_loop in runs {
-            let api = run_loop.scope.api::<Run>(ctx.client.clone());
+            let api = run_loop.scope.api::<Guarded<Run>>(ctx.client.clone());
             let served = run_loop.serve(
                 api,
                 Arc::clone(&ctx),
@@ -152,7 +156,9 @@ impl Controller {
             run_loops.push(served.boxed());
         }
         for workspace_loop in workspaces {
-            let api = workspace_loop.scope.api::<Workspace>(ctx.client.clone());
+            let api = workspace_loop
+                .scope
+                .api::<Guarded<Workspace>>(ctx.client.clone());
             let served = workspace_loop.serve(
                 api,
                 Arc::clone(&ctx),
@@ -200,8 +206,8 @@ impl Controller {
 }
 
 impl Host for Context {
-    fn watch_timeout(&self) -> Duration {
-        self.config.watch_timeout
+    fn watcher(&self) -> watcher::Config {
+        self.config.watcher()
     }
 
     fn metrics(&self) -> &Metrics {
@@ -268,6 +274,8 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::api::Contract;
     use crate::controller::apiserver::silent;

@@ -124,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn what_could_not_be_shown_is_tried_again(#[case] codes: &[u16], #[case] again: bool) {
         let text = odd("u", None);
-        let object = decode::<Run>(serde_json::from_str(&text).unwrap()).unwrap();
+        let object = decode::<Run>(serde_json::from_str(&text).unwrap());
         let answers = codes.iter().map(|code| match code {
             200 => answer("200", &text),
             code => refused(*code),
@@ -149,7 +149,7 @@ mod tests {
     ) {
         let status = shown.then(|| describe(RunStatus::default(), "its spec"));
         let text = |uid| odd(uid, status.as_ref());
-        let object = decode::<Run>(serde_json::from_str(&text("u")).unwrap()).unwrap();
+        let object = decode::<Run>(serde_json::from_str(&text("u")).unwrap());
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
         let written = write(&api, &object, "its spec", describe).await;

@@ -20,12 +20,6 @@ impl Watches<Run> for Context {
         !settled::seen(self, run)
     }
 
-    fn known(&self, uid: &str, version: &str) -> Option<Arc<Run>> {
-        let entry = self.tracked_runs.get(uid)?;
-        let latest = entry.with(|state| state.run.latest().cloned());
-        latest.filter(|run| run.metadata.resource_version.as_deref() == Some(version))
-    }
-
     fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>, cached: bool) {
         runs(self, scope, event, !cached);
     }

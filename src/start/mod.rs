@@ -14,7 +14,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
 
@@ -124,16 +128,26 @@ fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
         filter: args.log_filter.clone(),
         source,
     })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = filter.and(filter_fn(|event| !may_show_an_answer(event)));
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
+    let registry = tracing_subscriber::registry();
     match args.log_format {
-        LogFormat::Text => log.init(),
+        LogFormat::Text => registry.with(log.with_filter(filter)).init(),
         // Only the innermost span: the span list would repeat it.
-        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_span_list(false);
+            registry.with(log.with_filter(filter)).init();
+        }
     }
     Ok(())
+}
+
+/// Whether an event's text may be an answer of the API server: kube's client warns with the whole of one that it can't
+/// decode, and a workload may be in it.
+fn may_show_an_answer(event: &Metadata<'_>) -> bool {
+    event.target() == "kube_client::client" && *event.level() == Level::WARN
 }
 
 fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::{Plane, Setup, World, condition_of, eventually, says};
+use crate::stale::stage;
+use crate::support::{Fault, Plane, Setup, World, condition_of, eventually, says};
 use test_support::proc::number;
 
 /// Creates the Run `odd`, whose spec can't be read, on a loose control plane. The Runs, as the API server has them.
@@ -126,6 +127,23 @@ async fn runs_of_an_undecodable_workspace_are_reported() {
     says(&told.message, &["WorkspaceInvalid"]);
     suspend("null").await;
     world.heals("train").await;
+}
+
+/// kube's client warns of an answer that it can't decode with the whole text of it.
+/// Proves: F-undecodable
+#[tokio::test]
+async fn a_list_that_is_no_json_is_in_no_log() {
+    let (proxy, mut world) = stage().await;
+    let run = json!({"workload": {"image": "a", "note": "in-no-log"}});
+    world.create_run("train", run).await;
+    world.phase("train", Phase::Succeeded).await;
+    world.kill_operator();
+    proxy.fault(1, Fault::Truncate, |asked| asked.is("list", "runs"));
+    world.start_operator().await;
+    world.create_run("next", json!({})).await;
+    world.phase("next", Phase::Succeeded).await;
+    world.logs("watch failed").await;
+    assert!(!world.operator_log().contains("in-no-log"));
 }
 
 /// Creates a Run from text: no tree of it is made here either.

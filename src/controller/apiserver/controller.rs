@@ -2,14 +2,13 @@
 //! reconciled. Objects for which nothing is left to do are neither cached nor queued.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Resource,
     runtime::{
         reflector::{ObjectRef, Store},
-        watcher::Event,
+        watcher::{self, Event},
     },
 };
 use tokio::task::{JoinError, JoinSet};
@@ -19,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
-    Guarded, Object, Source,
+    Guarded, Object,
     cache::Cache,
     reconciled::{Reconciled, again, counted},
     scope::Scope,
@@ -29,8 +28,8 @@ use super::{
 
 /// Interface that the loops need from their context.
 pub(crate) trait Host: Send + Sync + 'static {
-    /// Length of a watch.
-    fn watch_timeout(&self) -> Duration;
+    /// Configuration of the watches.
+    fn watcher(&self) -> watcher::Config;
     /// The metrics that count reconciles.
     fn metrics(&self) -> &Metrics;
     /// Leadership of this process.
@@ -48,12 +47,6 @@ pub(crate) trait Watches<K: Object>: Host {
     fn caches(&self, object: &Guarded<K>) -> bool {
         let _ = object;
         true
-    }
-
-    /// A version of an object that this process has decoded already, as the answer to a write.
-    fn known(&self, uid: &str, version: &str) -> Option<Arc<K>> {
-        let _ = (uid, version);
-        None
     }
 
     /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
@@ -96,7 +89,7 @@ impl<K: Object> Loop<K> {
     /// flight have ended. `concurrency` limits these; 0 means no limit.
     pub(crate) async fn serve<C, R, F>(
         self,
-        api: Api<K>,
+        api: Api<Guarded<K>>,
         ctx: Arc<C>,
         concurrency: u16,
         reconcile: R,
@@ -105,10 +98,7 @@ impl<K: Object> Loop<K> {
         R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
-        let source = Source::new(api, ctx.watch_timeout());
-        let written = Arc::clone(&ctx);
-        let source = source.known(move |uid, version| written.known(uid, version));
-        let watch = super::watch(source);
+        let watch = super::watch(api, ctx.watcher());
         let shown = follow(
             watch,
             Arc::clone(&self.cache),

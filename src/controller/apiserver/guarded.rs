@@ -1,13 +1,14 @@
 //! An object as the API server has shown it, decoded or not.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 /// An object of the API server. Its clones share it. If it doesn't fit the schema: its metadata, and the error.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Guarded<K>(pub Result<Arc<K>, Arc<Invalid>>);
 
 /// An object that can't be decoded.
@@ -17,6 +18,18 @@ pub struct Invalid {
     pub error: String,
     /// Its metadata, which can be decoded.
     pub metadata: ObjectMeta,
+}
+
+/// Its content is the user's, and in no log.
+impl<K: Resource<DynamicType = ()>> fmt::Debug for Guarded<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = match &self.0 {
+            Ok(object) => object.meta(),
+            Err(invalid) => &invalid.metadata,
+        };
+        let name = meta.name.as_deref().unwrap_or_default();
+        write!(f, "{} {name}", K::kind(&()))
+    }
 }
 
 impl<K> Guarded<K> {
@@ -44,6 +57,10 @@ impl<K: Resource + Clone> Resource for Guarded<K> {
 
     fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
         K::plural(dt)
+    }
+
+    fn metadata_api() -> bool {
+        K::metadata_api()
     }
 
     fn meta(&self) -> &ObjectMeta {

@@ -1,9 +1,9 @@
-//! Lists in pages that are bounded by their size in bytes, not only by their number of items.
+//! A list that is read live, in pages that are bounded by their size in bytes, not only by their number of items.
 
 use std::time::Duration;
 
 use kube::core::Request;
-use kube::{Api, api::ListParams};
+use kube::{Api, Resource, api::ListParams};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{
     guarded::Guarded,
-    object::{Object, decode_or_skip},
+    object::{Object, decode},
 };
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
@@ -21,28 +21,8 @@ const LARGEST_PAGE: u32 = 500;
 /// Target size of a page in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// A list that is read page by page.
-pub struct Pages<K> {
-    api: Api<K>,
-    params: ListParams,
-    /// Items of the next page.
-    limit: u32,
-}
-
-/// One page.
-pub struct Page<K> {
-    /// Its items, each decoded separately.
-    pub items: Vec<Guarded<K>>,
-    /// Whether there were others, whose metadata can't be read.
-    pub lacking: bool,
-    /// The version of the whole list.
-    pub resource_version: String,
-    /// Whether it is the last one.
-    pub last: bool,
-}
-
 #[derive(Deserialize)]
-struct RawPage<'a> {
+struct Page<'a> {
     #[serde(default)]
     metadata: PageMetadata,
     /// Null if there are none: Go writes a nil slice so. If the field is missing, this is no list.
@@ -55,65 +35,6 @@ struct RawPage<'a> {
 struct PageMetadata {
     resource_version: String,
     r#continue: String,
-}
-
-impl<K: Object> Pages<K> {
-    /// A list before its first page.
-    pub fn new(api: Api<K>, fields: Option<&str>) -> Self {
-        let params = ListParams {
-            field_selector: fields.map(str::to_owned),
-            ..ListParams::default()
-        };
-        Self {
-            api,
-            params,
-            limit: FIRST_PAGE,
-        }
-    }
-
-    /// Reads the next page.
-    pub async fn next(&mut self) -> kube::Result<Page<K>> {
-        let params = self.params.clone().limit(self.limit);
-        let request = Request::new(self.api.resource_url());
-        let request = if K::METADATA_ONLY {
-            request.list_metadata(&params)
-        } else {
-            request.list(&params)
-        };
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        let client = self.api.clone().into_client();
-        let text = client.request_text(request).await?;
-        let page: RawPage<'_> = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-        self.limit = next_limit(self.limit, text.len());
-        let token = page.metadata.r#continue;
-        let last = token.is_empty();
-        self.params.continue_token = (!last).then_some(token);
-        let resource_version = page.metadata.resource_version;
-        if last && resource_version.is_empty() {
-            return Err(no_list("a list without a resourceVersion"));
-        }
-        let there = page.items.unwrap_or_default();
-        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| decode_or_skip(raw)).collect();
-        Ok(Page {
-            lacking: items.len() < there.len(),
-            items,
-            resource_version,
-            last,
-        })
-    }
-}
-
-/// Error for a success with an unexpected body: something on the way answered.
-fn no_list(why: &str) -> kube::Error {
-    kube::Error::SerdeError(serde_json::Error::custom(why))
-}
-
-/// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
-/// shrinks for large ones.
-fn next_limit(limit: u32, bytes: usize) -> u32 {
-    let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
-    let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
-    fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
 }
 
 /// Error of a list.
@@ -136,22 +57,67 @@ pub async fn list<K: Object>(
     a_page: Duration,
     mut enough: impl FnMut(Guarded<K>) -> bool,
 ) -> Result<(), ListError> {
-    let mut pages = Pages::new(api.clone(), fields);
+    let mut params = ListParams {
+        field_selector: fields.map(str::to_owned),
+        ..ListParams::default()
+    }
+    .limit(FIRST_PAGE);
     loop {
-        let page = timeout(a_page, pages.next()).await;
-        let page = page.map_err(|_| ListError::Timeout(a_page))?;
-        let page = page.map_err(ListError::Page)?;
-        if page.items.into_iter().any(&mut enough) {
-            return Ok(());
+        let text = timeout(a_page, read(api, &params)).await;
+        let text = text.map_err(|_| ListError::Timeout(a_page))?;
+        let text = text.map_err(ListError::Page)?;
+        let page = page(&text).map_err(ListError::Page)?;
+        let mut nameless = false;
+        for item in page.items.unwrap_or_default() {
+            let object = decode::<K>(item);
+            if object.meta().name.is_none() {
+                nameless = true;
+            } else if enough(object) {
+                return Ok(());
+            }
         }
-        if page.lacking {
+        if nameless {
             let why = no_list("a list with an item whose metadata can't be read");
             return Err(ListError::Page(why));
         }
-        if page.last {
+        if page.metadata.r#continue.is_empty() {
             return Ok(());
         }
+        params.limit = params.limit.map(|limit| next_limit(limit, text.len()));
+        params.continue_token = Some(page.metadata.r#continue);
     }
+}
+
+async fn read<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<String> {
+    let request = Request::new(api.resource_url());
+    let request = if K::metadata_api() {
+        request.list_metadata(params)
+    } else {
+        request.list(params)
+    };
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    api.clone().into_client().request_text(request).await
+}
+
+fn page(text: &str) -> kube::Result<Page<'_>> {
+    let page: Page<'_> = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
+    if page.metadata.r#continue.is_empty() && page.metadata.resource_version.is_empty() {
+        return Err(no_list("a list without a resourceVersion"));
+    }
+    Ok(page)
+}
+
+/// Error for a success with an unexpected body: something on the way answered.
+fn no_list(why: &str) -> kube::Error {
+    kube::Error::SerdeError(serde_json::Error::custom(why))
+}
+
+/// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
+/// shrinks for large ones.
+fn next_limit(limit: u32, bytes: usize) -> u32 {
+    let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
+    let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
+    fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
 }
 
 #[cfg(test)]
@@ -198,9 +164,6 @@ mod tests {
     #[tokio::test]
     async fn a_success_that_is_no_list_is_an_error(#[case] body: &str) {
         assert!(names(body, "").await.is_err());
-        let api: Api<Run> = Api::all(loopback(vec![answer("200", body)]));
-        let mut pages = Pages::new(api, None);
-        assert!(pages.next().await.is_err(), "nor for a watch");
     }
 
     /// Proves: F-refusing

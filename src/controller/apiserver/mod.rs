@@ -1,8 +1,8 @@
 //! Objects of the API server, decoded item by item: one that can't be decoded never fails a list, watch or write.
 //! Uses leadership and metrics of the controller, and none of its other state.
 //!
-//! kube's typed lists and watches decode a page or a line as a whole, through a tree with limited depth, and log the
-//! text of what they can't decode. Here an item stays text until it is decoded separately.
+//! kube's types decode a line as a whole, through a tree with limited depth, and log the text of an answer that they
+//! can't decode. Here an item stays text until it is decoded separately ([`Guarded`]).
 
 pub(crate) mod cache;
 pub(crate) mod controller;
@@ -20,7 +20,7 @@ mod retry;
 pub(crate) mod scope;
 mod secret;
 pub(crate) mod trigger;
-mod watcher;
+mod watch;
 pub(crate) mod workqueue;
 
 pub use count_requests::CountRequests;
@@ -34,4 +34,4 @@ pub use object::{Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};
-pub use watcher::{Source, WatchError, watch, watch_once};
+pub use watch::watch;

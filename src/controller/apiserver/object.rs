@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use kube::api::GetParams;
 use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Resource};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::api::{
@@ -22,9 +22,6 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind that is decoded in parts.
 pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
-    /// Whether only the metadata are requested from the API server.
-    const METADATA_ONLY: bool = false;
-
     /// Shares data with `older`, another version of this object.
     fn share(&mut self, older: &Self) {
         let _ = older;
@@ -152,15 +149,38 @@ impl From<Metadata> for ObjectMeta {
     }
 }
 
-/// Decodes one item. An error means that not even its metadata can be read, so that the object is unknown.
-pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
+/// Decodes one item; none makes this an error, so that it can't fail the line or the page that it is a part of.
+impl<'de, K: Object> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let item = Box::<RawValue>::deserialize(from)?;
+        Ok(decode(&item))
+    }
+}
+
+/// Decodes one item. One whose metadata can't be read has no name: nothing is known of it but, if possible, its version.
+pub fn decode<K: Object>(item: &RawValue) -> Guarded<K> {
+    let invalid = |metadata, error: &Undecodable| {
+        let error = error.to_string();
+        Guarded(Err(Arc::new(Invalid { error, metadata })))
+    };
+    let (parts, mut metadata) = match outline(item) {
+        Ok(read) => read,
+        Err(error) => return invalid(version_of(item), &error),
+    };
+    match K::from_parts(&mut metadata, &parts) {
+        Ok(object) => Guarded(Ok(Arc::new(object))),
+        Err(error) => invalid(metadata, &error),
+    }
+}
+
+/// The parts of an item, and its metadata, which has a name.
+fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
     let parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
     let metadata = match parts.metadata {
         Some(raw) => part::<Metadata>("metadata", raw)?,
         None => Metadata::default(),
     };
-    let mut metadata = ObjectMeta::from(metadata);
     if metadata.name.is_none() {
         return Err(Undecodable {
             part: "metadata",
@@ -169,13 +189,25 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
             size: item.get().len(),
         });
     }
-    Ok(Guarded(match K::from_parts(&mut metadata, &parts) {
-        Ok(object) => Ok(Arc::new(object)),
-        Err(undecodable) => Err(Arc::new(Invalid {
-            error: undecodable.to_string(),
-            metadata,
-        })),
-    }))
+    Ok((parts, metadata.into()))
+}
+
+/// Metadata with nothing but the version, by which a watch goes on.
+fn version_of(item: &RawValue) -> ObjectMeta {
+    #[derive(Default, Deserialize)]
+    struct Item {
+        metadata: Version,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        resource_version: Option<String>,
+    }
+    let item: Item = serde_json::from_str(item.get()).unwrap_or_default();
+    ObjectMeta {
+        resource_version: item.metadata.resource_version,
+        ..ObjectMeta::default()
+    }
 }
 
 /// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
@@ -196,17 +228,6 @@ fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMe
     let metadata = part::<Metadata>("metadata", parts.metadata?).ok()?;
     let status = parts.status().ok()?;
     Some((metadata.into(), status.unwrap_or_default()))
-}
-
-/// Decodes one item of a list or watch. An item whose metadata can't be read is logged, without its content.
-pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
-    let log = |error: &Undecodable| {
-        tracing::error!(
-            k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
-            "failed to read an object's metadata; the object is skipped"
-        );
-    };
-    decode(item).inspect_err(log).ok()
 }
 
 impl<K: Object> Guarded<K> {
@@ -265,8 +286,6 @@ impl<K> Object for PartialObjectMeta<K>
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
-    const METADATA_ONLY: bool = true;
-
     fn from_parts(metadata: &mut ObjectMeta, _: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
             types: None,
@@ -278,13 +297,12 @@ where
 
 #[cfg(test)]
 mod tests {
-    use kube::ResourceExt;
+    use kube::{Resource, ResourceExt};
 
     use super::*;
 
     fn decoded(text: &str) -> Guarded<Run> {
-        let raw: &RawValue = serde_json::from_str(text).unwrap();
-        decode(raw).unwrap()
+        serde_json::from_str(text).unwrap()
     }
 
     fn nested(levels: usize) -> String {
@@ -333,11 +351,12 @@ mod tests {
         assert_eq!(run.annotations()["a"], "b");
     }
 
+    /// Proves: F-undecodable
     #[test]
-    fn an_item_without_readable_metadata_is_no_object() {
+    fn an_item_without_readable_metadata_has_no_name() {
         for text in ["[]", r#"{"metadata":[]}"#, r#"{"metadata":{"name":1}}"#] {
-            let raw: &RawValue = serde_json::from_str(text).unwrap();
-            assert!(decode::<Run>(raw).is_err(), "{text}");
+            let run = decoded(text);
+            assert!(run.0.is_err() && run.meta().name.is_none(), "{text}");
         }
     }
 }

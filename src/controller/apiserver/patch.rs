@@ -263,7 +263,6 @@ async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, Wri
 
 fn object_of<K: Object>(text: &str) -> serde_json::Result<Arc<K>> {
     let object = decode::<K>(serde_json::from_str::<&RawValue>(text)?);
-    let object = object.map_err(serde_json::Error::custom)?;
     object
         .0
         .map_err(|invalid| serde_json::Error::custom(&invalid.error))

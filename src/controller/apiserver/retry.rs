@@ -69,8 +69,9 @@ fn clamp(headers: &mut HeaderMap) {
     }
 }
 
-/// Delays watches that follow each other too quickly. A watch begins again as soon as it has ended. If each is ended at
-/// once, that would be a loop without a pause.
+/// What kube's watcher lacks at the wire, where requests are made. A watch begins again as soon as it has ended: one that
+/// follows too quickly is delayed, or a watch that is always ended at once would be a loop without a pause. And a streamed
+/// list is asked for at the version 0, which means any version: here without one, so that it is as recent as etcd.
 #[derive(Clone, Default)]
 pub struct ThrottleWatches {
     begun: Arc<Mutex<HashMap<String, Begun>>>,
@@ -113,6 +114,20 @@ fn watched(uri: &Uri) -> Option<String> {
     watches.then(|| format!("{}?{}", uri.path(), rest()))
 }
 
+/// The address of a streamed list at any version, changed to the most recent one. `None` if the request is none.
+fn most_recent(uri: &Uri) -> Option<Uri> {
+    let query = uri.query()?;
+    let parts = query.split('&');
+    if !parts.clone().any(|part| part == "sendInitialEvents=true") {
+        return None;
+    }
+    let rest = parts.filter(|part| *part != "resourceVersion=0");
+    let query = rest.collect::<Vec<_>>().join("&");
+    let mut changed = uri.clone().into_parts();
+    changed.path_and_query = format!("{}?{query}", uri.path()).parse().ok();
+    Uri::from_parts(changed).ok()
+}
+
 impl<S> Layer<S> for ThrottleWatches {
     type Service = Throttled<S>;
 
@@ -145,7 +160,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let Some(recent) = most_recent(request.uri()) {
+            *request.uri_mut() = recent;
+        }
         let now = Instant::now();
         let pause = watched(request.uri()).and_then(|watched| self.throttle.pause(watched, now));
         let Some(due) = pause else {
@@ -187,6 +205,20 @@ mod tests {
             clamp(&mut headers);
             assert_eq!(headers[RETRY_AFTER], waited, "{asked}");
         }
+    }
+
+    /// Proves: F-stale
+    #[test]
+    fn a_streamed_list_is_asked_for_at_no_version() {
+        let changed = |text: &'static str| most_recent(&Uri::from_static(text));
+        let streamed = "http://a:1/runs?&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0";
+        let recent =
+            "http://a:1/runs?&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        assert_eq!(changed(streamed).unwrap(), recent);
+        assert_eq!(
+            changed("http://a:1/runs?watch=true&resourceVersion=0"),
+            None
+        );
     }
 
     /// Proves: F-refusing

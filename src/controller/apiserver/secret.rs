@@ -4,6 +4,7 @@
 //! error of this module contains any of the text.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -15,7 +16,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-use super::object::{Object, Undecodable, decode, part};
+use super::object::{Object, decode, part};
 
 /// One entry of a Secret.
 pub struct Entry {
@@ -85,7 +86,8 @@ where
     K: Resource,
     PartialObjectMeta<K>: Object,
 {
-    let object = decode::<PartialObjectMeta<K>>(outline(text)?).map_err(unreadable)?;
+    let object = decode::<PartialObjectMeta<K>>(outline(text)?).0;
+    let object = object.map_err(|invalid| unreadable(&invalid.error))?;
     Ok(object.meta().clone())
 }
 
@@ -94,7 +96,7 @@ fn outline(text: &str) -> kube::Result<&RawValue> {
     serde_json::from_str(text).map_err(kube::Error::SerdeError)
 }
 
-fn unreadable(error: Undecodable) -> kube::Error {
+fn unreadable(error: impl fmt::Display) -> kube::Error {
     kube::Error::SerdeError(serde_json::Error::custom(error))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{self, Guarded, Source, scope::Scope},
+    apiserver::{self, Guarded, scope::Scope},
     context::{Context, NamespaceMeta},
     enqueue,
 };
@@ -10,10 +10,8 @@ use crate::controller::{
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Resource, ResourceExt,
-    core::PartialObjectMeta,
     runtime::{
         reflector::{ObjectRef, Store, reflector, store::Writer},
         watcher::{self, Event},
@@ -22,13 +20,13 @@ use kube::{
 
 /// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
 pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(ctx.client.clone());
-    let source = Source::new(api, ctx.config.watch_timeout);
-    let source = match &scope {
-        Scope::All => source,
-        Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),
+    let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
+    let config = ctx.config.watcher();
+    let config = match &scope {
+        Scope::All => config,
+        Scope::Namespace(name) => config.fields(&format!("metadata.name={name}")),
     };
-    let events = apiserver::watch(source).map(Ok::<_, watcher::Error>);
+    let events = apiserver::watch(api, config).map(Ok::<_, watcher::Error>);
     let mut events = Box::pin(reflector(writer, events));
     let mut filled = false;
     loop {

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher::Event};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::controller::{
-    apiserver::{self, Source, WatchError, watch_once},
+    apiserver,
     context::Context,
     state::{
         probes::Probe,
@@ -159,11 +160,11 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
     }
 }
 
-async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<WatchError> {
+async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<watcher::Error> {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
-    let source = Source::new(api, ctx.config.watch_timeout)
-        .fields(format!("metadata.name={}", watched.name));
-    let mut events = std::pin::pin!(watch_once(source));
+    let config = ctx.config.watcher();
+    let config = config.fields(&format!("metadata.name={}", watched.name));
+    let mut events = watcher(api, config).boxed();
     let mut listed = HashSet::new();
     while let Some(event) = events.next().await {
         let (secret, deleted) = match event {
@@ -205,12 +206,23 @@ fn established(ctx: &Arc<Context>, watched: &Watched, listed: &HashSet<SecretNam
     }
 }
 
-fn forbids(error: &WatchError) -> bool {
-    error.code() == Some(403)
+fn forbids(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.is_forbidden(),
+        _ => false,
+    }
 }
 
 /// Logs a failed watch. A forbidden one is logged once, until its state changes.
-fn report(watched: &Watched, before: Coverage, now: Coverage, failures: u32, error: &WatchError) {
+fn report(
+    watched: &Watched,
+    before: Coverage,
+    now: Coverage,
+    failures: u32,
+    error: &watcher::Error,
+) {
     let Watched { scope, name } = watched;
     if now == Coverage::Forbidden {
         if before != Coverage::Forbidden {

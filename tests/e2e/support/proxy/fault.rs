@@ -35,6 +35,8 @@ pub(crate) enum Fault {
     Cut,
     /// Half of the answer's body, and silence.
     Half,
+    /// Half of the answer's body, as if it were the whole.
+    Truncate,
     /// A watch whose first event is a 410.
     Gone,
 }
@@ -81,23 +83,35 @@ pub(super) fn cut() -> io::Error {
     io::Error::other("cut by the test")
 }
 
-/// Half of the answer's body, then silence, or the connection's end. A stream has no half: it breaks at once.
-pub(super) async fn half(whole: Response<Body>, silent: bool) -> Response<Body> {
+/// What follows half of an answer's body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Cut,
+    Silence,
+    /// A proper end.
+    Nothing,
+}
+
+/// Half of the answer's body, then the rest. A stream has no half: it breaks at once.
+pub(super) async fn half(whole: Response<Body>, rest: Rest) -> Response<Body> {
     let (mut parts, body) = whole.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     let endless = is_event_stream(&parts.headers);
     let body = if endless { Body::empty() } else { body };
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    let first = stream::iter([Ok(body.slice(..body.len() / 2))]);
+    let first = body.slice(..body.len() / 2);
+    if rest == Rest::Nothing {
+        return Response::from_parts(parts, Body::from(first));
+    }
     let rest = async move {
-        if silent {
+        if rest == Rest::Silence {
             std::future::pending::<()>().await;
         }
         // What came before is sent first.
         tokio::task::yield_now().await;
         Err(cut())
     };
-    let body = Body::from_stream(first.chain(stream::once(rest)));
+    let body = Body::from_stream(stream::iter([Ok(first)]).chain(stream::once(rest)));
     Response::from_parts(parts, body)
 }
 

@@ -35,7 +35,7 @@ use tokio::sync::watch;
 
 use super::eventually;
 pub(crate) use fault::{Fault, Hook};
-use fault::{cut, half, is_event_stream, refusal};
+use fault::{Rest, cut, half, is_event_stream, refusal};
 pub(crate) use request::Asked;
 use test_cluster::{ControlPlane, Scratch};
 use test_support::streams_a_list;
@@ -356,8 +356,9 @@ async fn exchange(shared: Arc<Shared>, request: Arc<Whole>) -> io::Result<Respon
             hook.run().await;
             return pass().await;
         }
-        Some(Fault::Cut) => return Ok(half(pass().await?, false).await),
-        Some(Fault::Half) => return Ok(half(pass().await?, true).await),
+        Some(Fault::Cut) => return Ok(half(pass().await?, Rest::Cut).await),
+        Some(Fault::Half) => return Ok(half(pass().await?, Rest::Silence).await),
+        Some(Fault::Truncate) => return Ok(half(pass().await?, Rest::Nothing).await),
     };
     let own = Ok(own);
     shared.answered(number, &own);

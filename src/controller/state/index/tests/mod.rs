@@ -46,7 +46,7 @@ pub(crate) fn run(name: &str, fields: Value) -> Guarded<Run> {
         "spec": {"workload": {"image": "a"}},
     });
     let raw = serde_json::value::to_raw_value(&merged(run, fields)).unwrap();
-    decode(&raw).unwrap()
+    decode(&raw)
 }
 
 pub(crate) fn record(name: &str, fields: Value) -> Record {
@@ -252,7 +252,7 @@ fn workspace(namespace: &str, name: &str, ready: &Value) -> Guarded<Workspace> {
         "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": {},
         "status": {"conditions": ready},
     });
-    decode(&serde_json::value::to_raw_value(&workspace).unwrap()).unwrap()
+    decode(&serde_json::value::to_raw_value(&workspace).unwrap())
 }
 
 /// Proves: P-scrape, F-undecodable
@@ -291,7 +291,7 @@ fn workspaces_are_counted_by_their_ready_condition() {
         "metadata": {"name": "broken", "namespace": "team", "uid": "broken"},
         "spec": {"baseUrl": 1}, "status": {"conditions": verified},
     });
-    let broken = decode::<Workspace>(&serde_json::value::to_raw_value(&broken).unwrap()).unwrap();
+    let broken = decode::<Workspace>(&serde_json::value::to_raw_value(&broken).unwrap());
     assert!(broken.0.is_err());
     index.apply(&broken);
     let counts = index.counts();

@@ -1,0 +1,253 @@
+//! A list and then an endless watch, by kube's watcher. Here stands what it leaves to its caller, or lacks:
+//! - errors are logged, and tried again after growing pauses;
+//! - a streamed list that is refused, breaks or never ends is read in pages instead (kube asks for it again for ever);
+//! - a watch that can't resume, by an HTTP status 410, by a line that is no JSON, or by errors in a row, begins with a
+//!   new list;
+//! - an object without readable metadata is skipped.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream, Stream, StreamExt};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::util::error_chain;
+
+/// Errors in a row after which the list begins again, whatever they are.
+const FAILURES: u32 = 5;
+/// Time without an error after which the next one counts as the first.
+const LASTING: Duration = Duration::from_mins(2);
+/// Silence within a streamed list after which it counts as failed: the bookmark that completes it may never come.
+const SILENCE: Duration = Duration::from_secs(15);
+/// Objects of a page. kube holds a page as a whole, and each object may have 1.5 MiB.
+const PAGE: u32 = 100;
+
+/// Error of a list or a watch.
+#[derive(Debug, thiserror::Error)]
+enum WatchError {
+    #[error(transparent)]
+    Watcher(#[from] watcher::Error),
+    #[error("a streamed list ended before it was complete")]
+    Incomplete,
+    #[error("nothing more of a streamed list came within {} s", SILENCE.as_secs())]
+    Silent,
+}
+
+/// How a list is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    /// As the first events of a watch: neither side holds it in memory.
+    Streamed,
+    /// Page by page, and then watched from its version.
+    InPages,
+}
+
+/// Lists what the API covers, and then watches it for ever.
+pub fn watch<K>(api: Api<K>, config: Config) -> impl Stream<Item = Event<K>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    stream::unfold(Watch::new(api, config), |mut watch| async move {
+        let event = watch.next().await;
+        Some((event, watch))
+    })
+}
+
+struct Watch<K> {
+    api: Api<K>,
+    config: Config,
+    events: BoxStream<'static, watcher::Result<Event<K>>>,
+    list: List,
+    /// The API server has no streamed lists, or grants no watch: every list is read in pages.
+    unstreamed: bool,
+    /// The present list has begun.
+    begun: bool,
+    /// The present list is complete: this is a watch.
+    complete: bool,
+    failures: Failures,
+    /// [`SILENCE`], but for tests.
+    silence: Duration,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn new(api: Api<K>, config: Config) -> Self {
+        let list = List::Streamed;
+        Self {
+            events: events(&api, &config, list),
+            api,
+            config,
+            list,
+            unstreamed: false,
+            begun: false,
+            complete: false,
+            failures: Failures::default(),
+            silence: SILENCE,
+        }
+    }
+
+    /// Begins with a new list.
+    fn begin(&mut self, list: List) {
+        let list = if self.unstreamed { List::InPages } else { list };
+        self.events = events(&self.api, &self.config, list);
+        (self.list, self.begun, self.complete) = (list, false, false);
+    }
+
+    async fn next(&mut self) -> Event<K> {
+        loop {
+            match self.read().await {
+                Ok(Some(event)) => return event,
+                Ok(None) => {}
+                Err(error) => sleep(self.failed(&error)).await,
+            }
+        }
+    }
+
+    /// The next event; `None` if it has no effect.
+    async fn read(&mut self) -> Result<Option<Event<K>>, WatchError> {
+        let streamed = self.list == List::Streamed && !self.complete;
+        let read = if streamed {
+            let read = timeout(self.silence, self.events.next()).await;
+            read.map_err(|_| WatchError::Silent)?
+        } else {
+            self.events.next().await
+        };
+        // kube's watcher has no end.
+        let Some(event) = read.transpose()? else {
+            return Err(WatchError::Incomplete);
+        };
+        match &event {
+            Event::Init if streamed && self.begun => return Err(WatchError::Incomplete),
+            // After pages, the next list is tried as a stream again.
+            Event::Init if self.complete && self.list == List::InPages => {
+                self.begin(List::Streamed);
+                return Ok(None);
+            }
+            Event::Init => (self.begun, self.complete) = (true, false),
+            Event::InitDone => self.complete = true,
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
+                if object.meta().name.is_none() {
+                    // Not even its metadata can be decoded, and so nothing is known of it.
+                    tracing::error!(k8s.kind = %K::kind(&()), "failed to read an object's metadata; the object is skipped");
+                    return Ok(None);
+                }
+                if self.complete && self.failures.in_a_row > 0 {
+                    self.failures.end();
+                }
+            }
+        }
+        Ok(Some(event))
+    }
+
+    /// Logs an error. Returns the pause after it.
+    fn failed(&mut self, error: &WatchError) -> Duration {
+        let pause = self.failures.add(Instant::now());
+        report(&K::kind(&()), error, self.failures.in_a_row);
+        if self.complete {
+            if self.failures.in_a_row >= FAILURES || !resumes(error) {
+                self.begin(List::Streamed);
+            }
+            return pause;
+        }
+        let code = status(error);
+        if self.list == List::InPages {
+            self.begin(List::Streamed);
+            return pause;
+        }
+        self.unstreamed = matches!(code, Some(400 | 403 | 422));
+        self.begin(List::InPages);
+        // Pages may be there where streamed lists aren't, unless those are refused for the same reason.
+        if self.failures.in_a_row == 1 && !matches!(code, Some(401 | 403 | 404)) {
+            return Duration::ZERO;
+        }
+        pause
+    }
+}
+
+fn events<K>(
+    api: &Api<K>,
+    config: &Config,
+    list: List,
+) -> BoxStream<'static, watcher::Result<Event<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let config = config.clone();
+    let config = match list {
+        List::Streamed => config.streaming_lists(),
+        List::InPages => config.page_size(PAGE),
+    };
+    watcher(api.clone(), config).boxed()
+}
+
+/// Whether kube's watcher goes on from the last version after this error, and misses nothing. It passes over a line that
+/// is no event.
+fn resumes(error: &WatchError) -> bool {
+    let line = match error {
+        WatchError::Watcher(watcher::Error::WatchFailed(error)) => {
+            !matches!(error, kube::Error::ReadEvents(_))
+        }
+        _ => false,
+    };
+    status(error) != Some(410) && !line
+}
+
+/// HTTP status of the API server's answer, if there was one.
+fn status(error: &WatchError) -> Option<u16> {
+    match error {
+        WatchError::Watcher(
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            | watcher::Error::WatchError(status),
+        ) => Some(status.code),
+        WatchError::Watcher(_) | WatchError::Incomplete | WatchError::Silent => None,
+    }
+}
+
+fn report(kind: &str, error: &WatchError, in_a_row: u32) {
+    // A list or a watch of a kind that doesn't exist is answered with a bare 404.
+    if status(error) != Some(404) {
+        tracing::warn!(k8s.kind = kind, failures = in_a_row, error = %error_chain(error), "watch failed; retrying");
+    } else if in_a_row == 1 {
+        // Logged once per series of failures, not per list: the CRDs may be applied later.
+        tracing::warn!(
+            k8s.kind = kind,
+            "the API server doesn't serve this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
+        );
+    }
+}
+
+/// Errors of one watch, and the pauses after them: client-go's, 0.8 s to 30 s.
+#[derive(Default)]
+struct Failures {
+    in_a_row: u32,
+    last: Option<Instant>,
+    pauses: DefaultBackoff,
+}
+
+impl Failures {
+    /// Counts an error. Returns the pause after it.
+    fn add(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now >= last + LASTING) {
+            self.end();
+        }
+        self.last = Some(now);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        // kube's pauses have no end.
+        self.pauses.next().unwrap_or_default()
+    }
+
+    fn end(&mut self) {
+        self.in_a_row = 0;
+        self.pauses.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests;
