@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::contract::StateClass;
 use crate::api::limits::{MAX_RECORD, MAX_RUN_ID, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::decide::response::answer::{Failure, RunView};
-use crate::decide::response::classify::{Call, Class, classify};
+use crate::decide::failure::{Call, Class, classify};
+use crate::decide::failure::{Failure, RunView};
 use crate::service::answer::Answer;
 use crate::service::{CallError, RunId};
 

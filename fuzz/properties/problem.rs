@@ -10,10 +10,8 @@ use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::Reason;
 use crate::api::contract::CodeClass;
 use crate::decide::backoff;
-use crate::decide::response::answer::{Failure, FailureKind};
-use crate::decide::response::classify::{
-    Call, Class, answers_not_created, classify, refuses_the_bytes,
-};
+use crate::decide::failure::{Call, Class, answers_not_created, classify, refuses_the_bytes};
+use crate::decide::failure::{Failure, FailureKind};
 use crate::service::attempt::refused;
 use crate::service::head::Head;
 use crate::service::problem::{PROBLEM_BYTES, Problem};

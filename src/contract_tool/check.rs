@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use run_operator::api::Contract;
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::service::{
     AllowList, BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, RawAnswer,
 };

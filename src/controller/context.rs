@@ -19,7 +19,7 @@ use crate::api::{
 use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
-    response::answer::{Failure, FailureKind},
+    failure::{Failure, FailureKind},
     workspace::in_use::pinned_elsewhere,
 };
 use crate::service::{AllowList, HttpPool};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use super::response::answer::{Failure, FailureKind};
+use super::failure::{Failure, FailureKind};
 
 /// The first delay. Long enough not to overload a restarting service, short enough for a lost packet to go unnoticed.
 const FIRST: Duration = Duration::from_millis(500);

@@ -6,12 +6,8 @@ use crate::api::{ConditionType, Intent, Phase, Reason, conditions, status::Refus
 use super::{
     cancel_cause::CancelCause,
     conditions::{POLLED, Why},
-    memory::Trouble,
+    failure::{Call, CallFailures, Class, Failure, FailureKind},
     observation::Observation,
-    response::{
-        answer::{Failure, FailureKind},
-        classify::{Call, Class},
-    },
     truncate::cut,
 };
 
@@ -112,7 +108,7 @@ pub(crate) fn run_id_conflict(f: &Observation<'_>, known: &str, other: &str) -> 
     )
 }
 
-pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Why {
+pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
     let suffix = if f.spec().suspended() {
         " spec.suspend is ignored, since the submission has begun."
     } else if f.spec().cancelled() {
@@ -122,20 +118,20 @@ pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Why {
     } else {
         ""
     };
-    let what = what_happened(&trouble.failure);
-    let works = match trouble.class {
+    let what = what_happened(&failed.last);
+    let works = match failed.class {
         Class::InProgress => " It still works on an earlier request with this key.",
         _ => "",
     };
     Why::new(
-        reason_to_retry(trouble),
+        reason_to_retry(failed),
         format!("{what}{works} The same request is sent again with the same key.{suffix}"),
     )
 }
 
 /// Reason for repeating a call that was not refused.
-fn reason_to_retry(trouble: &Trouble) -> Reason {
-    match (trouble.class, trouble.failure.http_status) {
+fn reason_to_retry(failed: &CallFailures) -> Reason {
+    match (failed.class, failed.last.http_status) {
         (Class::InProgress, _) => Reason::SubmissionInProgress,
         (Class::Retry, Some(429)) => Reason::RateLimited,
         _ => Reason::Retrying,
@@ -143,8 +139,8 @@ fn reason_to_retry(trouble: &Trouble) -> Reason {
 }
 
 /// Meaning of a final answer to a create, and its remedy.
-pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, trouble: &Trouble) -> Why {
-    let what = what_happened(&trouble.failure);
+pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
+    let what = what_happened(&failed.last);
     let todo = match refusal.reason {
         Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
@@ -262,17 +258,17 @@ pub(crate) fn at_the_service(
     cancelling: bool,
 ) -> Why {
     if cancel_cause.is_some()
-        && let Some(trouble) = f.trouble(Call::Cancel)
+        && let Some(failed) = f.failures_of(Call::Cancel)
     {
-        let reason = match trouble.class {
+        let reason = match failed.class {
             Class::Refused(_) => Reason::CancelRefused,
-            _ => reason_to_retry(trouble),
+            _ => reason_to_retry(failed),
         };
         return Why::new(
             reason,
             format!(
                 "The cancellation is retried. {}",
-                what_happened(&trouble.failure)
+                what_happened(&failed.last)
             ),
         );
     }
@@ -297,9 +293,9 @@ pub(crate) fn at_the_service(
     }
 }
 
-pub(crate) fn stale(trouble: &Trouble) -> Why {
-    let reason = match trouble.class {
-        Class::Retry if trouble.failure.http_status == Some(429) => Reason::RateLimited,
+pub(crate) fn stale(failed: &CallFailures) -> Why {
+    let reason = match failed.class {
+        Class::Retry if failed.last.http_status == Some(429) => Reason::RateLimited,
         Class::Retry | Class::InProgress => Reason::ServiceUnavailable,
         Class::Unauthorized => Reason::Unauthorized,
         Class::Violation => Reason::ContractViolation,
@@ -309,7 +305,7 @@ pub(crate) fn stale(trouble: &Trouble) -> Why {
         reason,
         format!(
             "The run can't be read; the read is retried. {}",
-            what_happened(&trouble.failure)
+            what_happened(&failed.last)
         ),
     )
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{backoff, last_events::LastEvents, response::answer::Failure};
+use super::{backoff, failure::Failure, last_events::LastEvents};
 
 /// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
 /// reopened.
@@ -60,7 +60,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::decide::{last_events::StreamEnd, response::answer::FailureKind};
+    use crate::decide::{failure::FailureKind, last_events::StreamEnd};
 
     const POLLS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 

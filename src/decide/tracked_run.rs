@@ -6,11 +6,8 @@ use std::sync::Arc;
 use crate::api::{Intent, Run, RunStatus};
 
 use super::{
+    failure::{Call, Failure, RunView},
     memory::{Learned, Learning, Memory},
-    response::{
-        answer::{Failure, RunView},
-        classify::Call,
-    },
 };
 
 /// A version of an object.

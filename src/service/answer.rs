@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::decide::{request::canonical, response::answer::RunView};
+use crate::decide::{failure::RunView, request::canonical};
 
 use super::redact::Redactor;
 use super::text::one_line;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::decide::response::answer::{Failure, FailureKind};
+use crate::decide::failure::{Failure, FailureKind};
 
 use super::head::Head;
 use super::problem::Problem;

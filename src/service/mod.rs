@@ -4,7 +4,7 @@
 //! # Flow
 //! A [`Client`] is made for one [`BaseUrl`] and used with [`Credentials`] that may change between calls. Each of its
 //! six operations makes **one attempt** and returns its result, or a [`CallError`], which becomes a plain
-//! [`Failure`](crate::decide::response::answer::Failure). Retries are policy and live in [`decide`](crate::decide). The
+//! [`Failure`](crate::decide::failure::Failure). Retries are policy and live in [`decide`](crate::decide). The
 //! event stream is an [`EventStream`]: its owner resumes it by opening another with its last event's id.
 //!
 //! # Guarantees

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{BodyError, CallError, UnreadableReason};
 
 use crate::support::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{Client, ClientConfig};
 
 use crate::support::*;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::service::{CallError, StreamItem, UnreadableReason};
 use tempfile::NamedTempFile;
 

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{CallError, Client, Operation};
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! The event stream over a connection. The meaning of bytes is tested with the decoder.
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{BodyError, CallError, Event, StreamItem, UnreadableReason};
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::RunView;
+use run_operator::decide::failure::RunView;
 use run_operator::service::{
     AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, EventStream, IdempotencyKey,
     Observer, Operation, Outcome, RunId, Token, UnreadableReason, WorkspaceId,

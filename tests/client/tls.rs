@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::service::{CallError, Client, ClientConfig, ConfigError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

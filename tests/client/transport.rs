@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{CallError, Client};
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};

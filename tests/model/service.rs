@@ -1,6 +1,6 @@
 //! The service: a run a key, whatever is asked how often, and every class of answer.
 
-use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 use crate::properties;
 use crate::state::{Call, Home, Key, Packet, RunState, ServiceRun, State};

@@ -9,7 +9,7 @@ use run_operator::api::{
 };
 use run_operator::decide::conditions::Why;
 use run_operator::decide::event_buffer::{EventBuffer, Received};
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::decide::workspace::{
     check::{Check, Obstacle},
     probe::{Assessment, assess},
@@ -56,7 +56,7 @@ fn a_twice_rejected_token_is_awaited_without_a_timer() {
         .mine()
         .posted(Err(refused.clone()))
         .posted(Err(refused));
-    let next = case.tracked.memory.troubles[0].next;
+    let next = case.tracked.memory.failures[0].next;
     let mut due = case.settle();
     due.now = next;
     let decision = due.decide();

@@ -3,9 +3,8 @@
 use rstest::rstest;
 use run_operator::{
     api::Reason,
-    decide::response::{
-        answer::{Failure, FailureKind},
-        classify::{Call, Class, answers_not_created, classify, refuses_the_bytes},
+    decide::failure::{
+        Call, Class, Failure, FailureKind, answers_not_created, classify, refuses_the_bytes,
     },
 };
 

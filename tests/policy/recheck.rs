@@ -8,7 +8,7 @@ use run_operator::{
     decide::{
         WorkspaceView,
         conditions::Why,
-        response::answer::{Failure, FailureKind},
+        failure::{Failure, FailureKind},
         workspace::{
             check::{Check, Obstacle},
             in_use::needs_workspace,

@@ -7,7 +7,7 @@ use run_operator::{
     api::Reason,
     decide::{
         conditions::Why,
-        response::answer::Failure,
+        failure::Failure,
         workspace::{
             check::{Check, Obstacle},
             probe::{Assessment, assess},

@@ -6,7 +6,7 @@ use run_operator::{
     decide::{
         WorkspaceView,
         conditions::Why,
-        response::answer::Failure,
+        failure::Failure,
         workspace::{
             cached_token::outlives,
             check::{Check, Obstacle},

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::controller::metrics::PauseCause;
 use crate::decide::{
     backoff,
-    response::answer::{Failure, FailureKind},
+    failure::{Failure, FailureKind},
 };
 
 /// Limit on the calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough

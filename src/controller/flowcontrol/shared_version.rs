@@ -9,7 +9,7 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 
-use crate::decide::response::answer::Failure;
+use crate::decide::failure::Failure;
 use crate::service::{Client, VersionReply};
 use crate::util::lock;
 

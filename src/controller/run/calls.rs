@@ -25,7 +25,7 @@ use crate::controller::{
 };
 use crate::decide::{
     Effect,
-    response::answer::{Failure, FailureKind, RunView},
+    failure::{Failure, FailureKind, RunView},
 };
 use crate::service::{CallError, IdempotencyKey, RunId};
 

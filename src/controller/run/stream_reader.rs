@@ -16,11 +16,8 @@ use crate::controller::{
 };
 use crate::decide::{
     Learned, Learning, Stream, backoff,
+    failure::{Call, Class, Failure, classify},
     last_events::StreamEnd,
-    response::{
-        answer::Failure,
-        classify::{Call, Class, classify},
-    },
     stream_pause::{self, Ended},
 };
 use crate::service::RunId;

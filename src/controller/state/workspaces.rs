@@ -11,7 +11,7 @@ use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
 use crate::decide::{
     Session, WorkspaceView,
-    response::answer::{Failure, FailureKind},
+    failure::{Failure, FailureKind},
     run::pinning::elsewhere,
 };
 use crate::service::{Client, Credentials};

@@ -12,7 +12,7 @@ use crate::controller::{
 };
 use crate::decide::{
     conditions::Why,
-    response::answer::Failure,
+    failure::Failure,
     workspace::{
         cached_token::{Verified, outlives},
         check::{Check, Obstacle},

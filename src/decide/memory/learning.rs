@@ -5,11 +5,10 @@ use jiff::Timestamp;
 use crate::api::{Contract, Intent, Reason, limits::MAX_RUN_ID};
 use crate::decide::{
     backoff,
-    last_events::StreamEnd,
-    response::{
-        answer::{Failure, FailureKind, RunView},
-        classify::{self, Call, Class},
+    failure::{
+        Call, CallFailures, Class, Failure, FailureKind, RunView, answers_not_created, classify,
     },
+    last_events::StreamEnd,
     time::later,
     truncate::cut,
 };
@@ -18,7 +17,6 @@ use super::{
     remote::{NotFound, Seen},
     state::Memory,
     submission::Submission,
-    trouble::Trouble,
 };
 
 /// Start or result of an effect, as reported by the controller.
@@ -120,9 +118,9 @@ impl Memory {
                 self.saw(view, with, false);
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Create, with.contract);
+                let class = classify(&failure, Call::Create, with.contract);
                 let unsent = matches!(failure.kind, FailureKind::NotSent | FailureKind::NoFile);
-                self.submission.doubt |= !unsent && !classify::answers_not_created(&failure, class);
+                self.submission.doubt |= !unsent && !answers_not_created(&failure, class);
                 self.failed(Call::Create, class, failure, with);
             }
         }
@@ -157,7 +155,7 @@ impl Memory {
                 self.saw(view, with, true);
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Get, with.contract);
+                let class = classify(&failure, Call::Get, with.contract);
                 if class == Class::Refused(Reason::RunNotFound) {
                     self.cancel.read_since = true;
                     self.cancel.denied_since = true;
@@ -185,7 +183,7 @@ impl Memory {
                 }
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Cancel, with.contract);
+                let class = classify(&failure, Call::Cancel, with.contract);
                 if let Class::Refused(reason) = class {
                     self.cancel.refused = Some(reason);
                     self.cancel_ended(with.now);
@@ -226,13 +224,16 @@ impl Memory {
         if call != Call::Create {
             failure.retry_after = backoff::heeded(&failure);
         }
-        let count = self.trouble(call).map_or(0, |t| t.count).saturating_add(1);
+        let count = self
+            .failures_of(call)
+            .map_or(0, |failed| failed.count)
+            .saturating_add(1);
         let wait = backoff::delay(count, failure.retry_after, backoff::seed(with.uid, count));
         self.succeeded(call);
-        self.troubles.push(Trouble {
+        self.failures.push(CallFailures {
             call,
             class,
-            failure,
+            last: failure,
             count,
             at: with.now,
             wall: with.wall,

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 
 use crate::decide::{
     CallDelay, Session, WorkspaceView, backoff,
-    memory::Trouble,
-    response::classify::{self, Class},
+    failure::{Call, CallFailures, Class},
     time::later,
 };
 
@@ -27,8 +26,8 @@ impl<'a> Observation<'a> {
     }
 
     /// The consecutive failures of `call`.
-    pub(crate) fn trouble(&self, call: classify::Call) -> Option<&'a Trouble> {
-        self.memory().trouble(call)
+    pub(crate) fn failures_of(&self, call: Call) -> Option<&'a CallFailures> {
+        self.memory().failures_of(call)
     }
 
     /// Time of the next attempt of a failed call, by process time.
@@ -36,33 +35,33 @@ impl<'a> Observation<'a> {
     /// A 401 also waits for another session, see [`Observation::awaits_another_session`]. The first 401 is retried at
     /// once; later ones back off, or a service that verifies a token and then refuses its calls would be asked in a
     /// loop. Refused calls are repeated at the interval of the polls, and so is a create in doubt.
-    pub(crate) fn next_attempt(&self, trouble: &Trouble) -> Timestamp {
-        let refused = || later(trouble.at, self.after_refusal(trouble));
-        match trouble.class {
-            Class::Unauthorized if trouble.count <= 1 => trouble.at,
+    pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
+        let refused = || later(failed.at, self.after_refusal(failed));
+        match failed.class {
+            Class::Unauthorized if failed.count <= 1 => failed.at,
             Class::Refused(_) | Class::Final(_) => refused(),
-            Class::Violation if trouble.call == classify::Call::Get => refused(),
+            Class::Violation if failed.call == Call::Get => refused(),
             Class::Unauthorized | Class::Retry | Class::InProgress | Class::Violation => {
-                trouble.next
+                failed.next
             }
         }
     }
 
-    fn after_refusal(&self, trouble: &Trouble) -> Duration {
+    fn after_refusal(&self, failed: &CallFailures) -> Duration {
         let settings = self.o.settings;
         backoff::after_refusal(
-            trouble.count,
+            failed.count,
             (settings.poll_min, settings.poll_max),
-            trouble.failure.retry_after,
-            backoff::seed(self.uid, trouble.count),
+            failed.last.retry_after,
+            backoff::seed(self.uid, failed.count),
         )
     }
 
     /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.
     pub(crate) fn awaits_another_session(&self) -> bool {
         let session = self.session().map_or(0, |s| s.number);
-        let refused = |t: &Trouble| t.class == Class::Unauthorized && session <= t.session;
-        self.memory().troubles.iter().any(refused)
+        let refused = |t: &CallFailures| t.class == Class::Unauthorized && session <= t.session;
+        self.memory().failures.iter().any(refused)
     }
 
     /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same

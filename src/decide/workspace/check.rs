@@ -4,8 +4,8 @@ use crate::api::{Reason, status::LastError};
 use crate::decide::{
     backoff,
     conditions::Why,
+    failure::{Failure, FailureKind},
     messages,
-    response::answer::{Failure, FailureKind},
 };
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::api::Reason;
 use crate::decide::{
     backoff,
-    response::answer::{Failure, FailureKind},
+    failure::{Failure, FailureKind},
     time::later,
 };
 

@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     Effect,
-    response::answer::{Failure, FailureKind, RunView},
+    failure::{Failure, FailureKind, RunView},
 };
 
 use super::{knows_better, look, names_an_end, watch::part};

@@ -5,7 +5,7 @@ use run_operator::{
     decide::{
         EventDraft,
         event_buffer::Received,
-        response::answer::{Failure, FailureKind},
+        failure::{Failure, FailureKind},
     },
 };
 

@@ -1,6 +1,6 @@
 //! Answers of the service.
 
-use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 pub(crate) fn view(state: &str) -> RunView {
     RunView {

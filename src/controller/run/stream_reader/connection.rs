@@ -11,7 +11,7 @@ use crate::controller::{
     flowcontrol::{concurrency::Outcome, gate::Permit, stream_slots::StreamSlot},
     state::workspaces::ClientSession,
 };
-use crate::decide::{Learned, Stream, event_buffer::Received, response::answer::Failure};
+use crate::decide::{Learned, Stream, event_buffer::Received, failure::Failure};
 use crate::service::{EventStream, StreamItem};
 use crate::util::error_chain;
 

@@ -1,8 +1,90 @@
-//! Classification of failed calls: rules 8, 9 and 10 in one place.
+//! What a call to the service gives: a run as the answer shows it, or a failure; and what a failure means, by rules 8, 9
+//! and 10. The service layer fills in plain data, policy reads it.
 
-use crate::api::{Contract, Reason, contract::CodeClass};
+use std::time::Duration;
 
-use super::answer::{Failure, FailureKind};
+use jiff::Timestamp;
+
+use crate::api::{
+    Contract, Reason,
+    contract::CodeClass,
+    limits::{MAX_CODE, MAX_REQUEST_ID},
+    status::LastError,
+    time::whole_seconds,
+};
+
+use super::truncate::{MAX_ERROR, cut};
+
+/// A run as shown by an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunView {
+    /// The identifier, if the answer names one.
+    pub run_id: Option<String>,
+    /// The derived state, verbatim, if the answer names one.
+    pub state: Option<String>,
+    /// The `X-Request-ID` of the answer (rule 11).
+    pub request_id: Option<String>,
+}
+
+/// Kind of a call's failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Refused by the client itself: nothing was sent.
+    NotSent,
+    /// This process may open no more files: nothing was sent, and the service is not the cause.
+    NoFile,
+    /// No answer: connection refused or cut, timeout. Proves nothing about the request's outcome.
+    Transport,
+    /// An answer with a problem body (rule 8).
+    Problem,
+    /// An error status without a problem body, a proxy's own page for example.
+    Bare,
+    /// A 2xx or 3xx that can't be read by the contract.
+    Unreadable,
+}
+
+/// A failed call. All fields may be shown to people: they hold no token and no body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// The HTTP status, if there was an answer.
+    pub http_status: Option<u16>,
+    /// The problem's code (rule 8).
+    pub code: Option<String>,
+    /// The request's id: `X-Request-ID`, else the problem's `requestId` (rule 11).
+    pub request_id: Option<String>,
+    /// The problem's `retryable` (rule 10).
+    pub retryable: Option<bool>,
+    /// The answer's `Retry-After`, unclamped.
+    pub retry_after: Option<Duration>,
+    /// Description for a person: the problem's title, or the transport's error. Never branched on.
+    pub message: String,
+}
+
+impl Failure {
+    /// The failure as shown in a status. `own_code` and `retryable` are used where the service named none.
+    pub(crate) fn last_error(
+        &self,
+        own_code: &str,
+        retryable: bool,
+        attempts: u32,
+        wall: Timestamp,
+    ) -> LastError {
+        let code = self.code.as_deref().unwrap_or(own_code);
+        let request_id = self.request_id.as_deref();
+        LastError {
+            code: cut(code, MAX_CODE).to_owned(),
+            http_status: self.http_status.map(i32::from),
+            request_id: request_id.map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
+            retryable: self.retryable.unwrap_or(retryable),
+            message: cut(&self.message, MAX_ERROR).to_owned(),
+            time: whole_seconds(wall),
+            attempts: i64::from(attempts),
+            next_attempt: None,
+        }
+    }
+}
 
 /// The calls that are made for a Run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,4 +188,41 @@ pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
 /// contract file counts as final.
 pub fn refuses_the_bytes(failure: &Failure, class: Class) -> bool {
     failure.kind == FailureKind::Problem && class == Class::Final(Reason::CreateRefused)
+}
+
+/// Consecutive failures of one kind of call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallFailures {
+    /// The call that failed.
+    pub call: Call,
+    /// Class of the last failure.
+    pub class: Class,
+    /// The last failure.
+    pub last: Failure,
+    /// Number of consecutive failures.
+    pub count: u32,
+    /// Time of the last failure, by process time.
+    pub at: Timestamp,
+    /// Time of the last failure, by the wall clock.
+    pub wall: Timestamp,
+    /// Earliest next attempt by backoff and the answer's `Retry-After`, by process time.
+    pub next: Timestamp,
+    /// The Workspace session that the call used.
+    pub session: u64,
+}
+
+/// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
+const SILENT_FAILURES: u32 = 2;
+
+impl CallFailures {
+    /// Whether this is a short failure of the mirror that the next attempt most likely ends. A first 401 is one too:
+    /// the Workspace's status is about to show the error of the token.
+    pub fn passing(&self) -> bool {
+        let worth = match self.class {
+            Class::Retry => SILENT_FAILURES,
+            Class::Unauthorized => 1,
+            Class::InProgress | Class::Violation | Class::Refused(_) | Class::Final(_) => 0,
+        };
+        self.call == Call::Get && self.count <= worth
+    }
 }
