@@ -5,8 +5,7 @@ use bytes::Bytes;
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::contract::StateClass;
 use crate::api::limits::{MAX_RECORD, MAX_RUN_ID, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::decide::failure::{Call, Class, classify};
-use crate::decide::failure::{Failure, RunView};
+use crate::decide::failure::{Call, Class, Failure, RunView, classify};
 use crate::service::answer::Answer;
 use crate::service::{CallError, RunId};
 
@@ -65,7 +64,7 @@ fn known<T>(read: Result<T, CallError>, holds: impl FnOnce(&T)) {
         Err(error) => {
             let failure = Failure::from(&error);
             for call in [Call::Create, Call::Get, Call::Cancel] {
-                assert_eq!(classify(&failure, call, &CONTRACT), Class::Violation);
+                assert_eq!(classify(call, &failure, &CONTRACT), Class::Unreadable);
             }
             fit(&failure.message, 512);
             request_id(failure.request_id.as_deref());

@@ -44,7 +44,9 @@ pub fn asked(retry_after: Option<Duration>) -> Duration {
 /// The `Retry-After` for frequent calls such as reads: at most 30 s of an answer without a problem body, which may be a
 /// proxy's and not the service's. That of a 429 is honoured from any sender.
 pub fn heeded(failure: &Failure) -> Option<Duration> {
-    let unknown = failure.kind == FailureKind::Bare && failure.http_status != Some(429);
+    let unknown = failure.kind == FailureKind::Answered
+        && failure.code.is_none()
+        && failure.http_status != Some(429);
     let most = if unknown {
         RETRY_AFTER_UNKNOWN
     } else {

@@ -34,11 +34,10 @@ pub enum FailureKind {
     /// This process may open no more files: nothing was sent, and the service is not the cause.
     NoFile,
     /// No answer: connection refused or cut, timeout. Proves nothing about the request's outcome.
-    Transport,
-    /// An answer with a problem body (rule 8).
-    Problem,
-    /// An error status without a problem body, a proxy's own page for example.
-    Bare,
+    NoAnswer,
+    /// An error status. With a code it is a problem document of the service (rule 8); without one it may be a proxy's own
+    /// page.
+    Answered,
     /// A 2xx or 3xx that can't be read by the contract.
     Unreadable,
 }
@@ -50,7 +49,7 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The HTTP status, if there was an answer.
     pub http_status: Option<u16>,
-    /// The problem's code (rule 8).
+    /// The problem's code (rule 8); each problem has one.
     pub code: Option<String>,
     /// The request's id: `X-Request-ID`, else the problem's `requestId` (rule 11).
     pub request_id: Option<String>,
@@ -63,6 +62,19 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure without an answer's parts.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            http_status: None,
+            code: None,
+            request_id: None,
+            retryable: None,
+            retry_after: None,
+            message: message.into(),
+        }
+    }
+
     /// The failure as shown in a status. `own_code` and `retryable` are used where the service named none.
     pub(crate) fn last_error(
         &self,
@@ -86,7 +98,7 @@ impl Failure {
     }
 }
 
-/// The calls that are made for a Run.
+/// A call to the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// `POST /runs`.
@@ -95,59 +107,71 @@ pub enum Call {
     Get,
     /// `POST /runs/{runId}:cancel`.
     Cancel,
+    /// `GET /version`, for a Workspace's check.
+    Version,
+    /// `GET /workspaces/current`, for a Workspace's check.
+    Workspace,
 }
 
-/// Reaction to a failed call. By call and answer:
-///
-/// | answer | create | GET, event stream, cancel |
-/// |---|---|---|
-/// | none, or one without a problem body | `Retry` | `Retry` |
-/// | 401, with or without a problem body | `Unauthorized` | `Unauthorized` |
-/// | problem 408, 425, 429, 5xx | `Retry` | `Retry` |
-/// | the same with `retryable: false` | `Final` | `Refused` |
-/// | problem 409 with a code of a request in progress | `InProgress` | `Refused` |
-/// | any other problem | `Final` | `Refused` |
-/// | a 2xx or 3xx that can't be read | `Violation` | `Violation` |
+/// What a failed call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Repeated with backoff, a create with the same key: there was no answer, or a proxy's, or one of the service that
-    /// asks for a retry (rule 10, and the decisions on it in docs/service.md).
-    Retry,
-    /// The service still works on an earlier create with this key: repeated with backoff and the same key.
+    /// Refused by the client itself: a person must change something.
+    NotSent,
+    /// No file was left for a connection: nothing was sent, and the service is not the cause.
+    NoFile,
+    /// No answer, or a proxy's 5xx: the service may be down.
+    NoAnswer,
+    /// Any other answer of a proxy; a problem 408, 425 or 5xx, unless it says `retryable: false` (rule 10).
+    Passing,
+    /// 429, unless a problem says `retryable: false` (rule 10).
+    TooMany,
+    /// The service still works on an earlier create with this key.
     InProgress,
-    /// 401: handled by the Workspace. No Run fails for an expired token.
+    /// 401, whoever says it. No Run fails for an expired token: its Workspace handles it.
     Unauthorized,
-    /// A 2xx or 3xx that can't be read. A create is tried a few times, then the Run stalls for a person.
-    Violation,
-    /// The service refused a read or a cancellation. Repeated from `--poll-min` with backoff: another replica may know
-    /// a run that this one denies.
+    /// A 2xx or 3xx that can't be read by the contract.
+    Unreadable,
+    /// Any other problem: an answer that stays until a person changes something (rule 10).
     Refused(Reason),
-    /// The service refused a create: not repeated until a person changes something (rule 10).
-    Final(Reason),
 }
 
-/// Classifies a failure by its status and code, never by its title (rule 8). An answer without a problem body may be a
-/// proxy's, so its status proves nothing.
-pub fn classify(failure: &Failure, call: Call, contract: &Contract) -> Class {
-    match (failure.kind, failure.http_status) {
-        (FailureKind::Bare | FailureKind::Problem, Some(401)) => Class::Unauthorized,
-        (FailureKind::Transport | FailureKind::NoFile | FailureKind::Bare, _) => Class::Retry,
-        (FailureKind::NotSent, _) => refusal(call, Reason::Refused),
-        (FailureKind::Unreadable, _) => Class::Violation,
-        (FailureKind::Problem, status) => {
-            by_problem(failure, call, status.unwrap_or_default(), contract)
+/// Classifies a failure by its status and code, never by its title (rule 8).
+pub fn classify(call: Call, failure: &Failure, contract: &Contract) -> Class {
+    match failure.kind {
+        FailureKind::NotSent => Class::NotSent,
+        FailureKind::NoFile => Class::NoFile,
+        FailureKind::NoAnswer => Class::NoAnswer,
+        FailureKind::Unreadable => Class::Unreadable,
+        FailureKind::Answered => {
+            let status = failure.http_status.unwrap_or_default();
+            match &failure.code {
+                Some(code) => by_problem(call, status, code, failure.retryable, contract),
+                // It may be a proxy's, so it proves nothing about the request.
+                None => match status {
+                    401 => Class::Unauthorized,
+                    429 => Class::TooMany,
+                    500..=599 => Class::NoAnswer,
+                    _ => Class::Passing,
+                },
+            }
         }
     }
 }
 
-fn by_problem(failure: &Failure, call: Call, status: u16, contract: &Contract) -> Class {
-    let code = failure
-        .code
-        .as_deref()
-        .map_or(CodeClass::Unknown, |c| contract.code(c));
-    let hopeless = failure.retryable == Some(false);
-    let reason = match status {
-        408 | 425 | 429 | 500..=599 if !hopeless => return Class::Retry,
+fn by_problem(
+    call: Call,
+    status: u16,
+    code: &str,
+    retryable: Option<bool>,
+    contract: &Contract,
+) -> Class {
+    let code = contract.code(code);
+    let hopeless = retryable == Some(false);
+    Class::Refused(match status {
+        401 => return Class::Unauthorized,
+        429 if !hopeless => return Class::TooMany,
+        408 | 425 | 500..=599 if !hopeless => return Class::Passing,
         500..=599 => Reason::ServerError,
         403 => Reason::Forbidden,
         409 => match code {
@@ -159,47 +183,143 @@ fn by_problem(failure: &Failure, call: Call, status: u16, contract: &Contract) -
                 Reason::UnknownConflict
             }
         },
-        404 if call != Call::Create && code == CodeClass::RunNotFound => Reason::RunNotFound,
+        404 if matches!(call, Call::Get | Call::Cancel) && code == CodeClass::RunNotFound => {
+            Reason::RunNotFound
+        }
         _ if call == Call::Create && contract.refuses_create(status) => Reason::CreateRefused,
         _ => Reason::Refused,
-    };
-    refusal(call, reason)
+    })
 }
 
-fn refusal(call: Call, reason: Reason) -> Class {
-    match call {
-        Call::Create => Class::Final(reason),
-        Call::Get | Call::Cancel => Class::Refused(reason),
+/// What the end of a call tells about the service's capacity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capacity {
+    /// Nothing: the call was not sent, or failed for another reason.
+    #[default]
+    Unknown,
+    /// The service answered.
+    Served,
+    /// No answer, or a proxy's: the service may be down.
+    Lost,
+    /// 429 (rule 10), with its `Retry-After`, unclamped.
+    TooMany(Option<Duration>),
+}
+
+impl Capacity {
+    /// After a call that was answered, or failed.
+    pub fn after(failed: Option<&FailedCall>) -> Self {
+        failed.map_or(Self::Served, FailedCall::capacity)
     }
 }
 
-/// Whether an answer to a create proves that this request made no run: a 4xx problem, other than 408, which gives the
-/// request up, 425, which defers it, and a conflict of keys, in which another request may have made a run.
-pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
-    let refuses = |status| (400..500).contains(&status) && ![408, 425].contains(&status);
-    let conflict = matches!(
-        class,
-        Class::InProgress | Class::Final(Reason::IdempotencyConflict)
-    );
-    failure.kind == FailureKind::Problem && failure.http_status.is_some_and(refuses) && !conflict
+/// Reason to check a Workspace before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeTrigger {
+    /// 401: the token is no longer valid.
+    Unauthorized,
+    /// No answer, or a proxy's: the service may be down.
+    Outage,
 }
 
-/// Whether an answer to a create proves that no request with these bytes ever made a run, or will: a refusal that the
-/// contract file counts as final.
-pub fn refuses_the_bytes(failure: &Failure, class: Class) -> bool {
-    failure.kind == FailureKind::Problem && class == Class::Final(Reason::CreateRefused)
+impl Class {
+    /// The reason for a person, if the call was refused: by the service, or by the client itself.
+    pub fn refusal(self) -> Option<Reason> {
+        match self {
+            Self::NotSent => Some(Reason::Refused),
+            Self::Refused(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether the service can have received the request.
+    pub fn was_sent(self) -> bool {
+        !matches!(self, Self::NotSent | Self::NoFile)
+    }
+
+    /// Whether the cause may be gone at the next attempt, without an edit.
+    pub fn may_pass(self) -> bool {
+        matches!(self.refusal(), None | Some(Reason::ServerError))
+    }
+
+    /// The check of the Workspace that the failure of a Run's call requires.
+    pub fn recheck(self) -> Option<ProbeTrigger> {
+        match self {
+            Self::NoAnswer => Some(ProbeTrigger::Outage),
+            Self::Unauthorized => Some(ProbeTrigger::Unauthorized),
+            _ => None,
+        }
+    }
+}
+
+/// A failed call and its class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedCall {
+    /// The call.
+    pub call: Call,
+    /// What the failure means.
+    pub class: Class,
+    /// The failure.
+    pub failure: Failure,
+}
+
+impl FailedCall {
+    /// Classifies the failure of `call`.
+    pub fn new(call: Call, failure: Failure, contract: &Contract) -> Self {
+        Self {
+            call,
+            class: classify(call, &failure, contract),
+            failure,
+        }
+    }
+
+    /// What it tells about the service's capacity. A service that answers 5xx may or may not have any; a 429 marked
+    /// `retryable: false` concerns only its own request.
+    pub fn capacity(&self) -> Capacity {
+        let problem = self.failure.code.is_some();
+        match (self.class, self.failure.http_status) {
+            (Class::NoAnswer, _) => Capacity::Lost,
+            (Class::TooMany, _) => Capacity::TooMany(self.failure.retry_after),
+            (Class::Unauthorized, _) => Capacity::Unknown,
+            (_, Some(400..=499)) if problem => Capacity::Served,
+            _ => Capacity::Unknown,
+        }
+    }
+
+    /// Whether the call is made again without a person's doing: only a create that was refused is not (rule 10).
+    pub fn is_repeated(&self) -> bool {
+        self.call != Call::Create || self.class.refusal().is_none()
+    }
+
+    /// Whether the next read waits for its time even if an event hints at a change.
+    pub fn delays_hints(&self) -> bool {
+        matches!(self.failure.http_status, Some(401 | 429)) || self.failure.retry_after.is_some()
+    }
+
+    /// Whether the answer to a create proves that this request made no run: a 4xx problem, other than 408, which gives
+    /// the request up, 425, which defers it, and a conflict of keys, in which another request may have made a run.
+    pub fn proves_not_created(&self) -> bool {
+        let refuses = |status| (400..500).contains(&status) && ![408, 425].contains(&status);
+        let conflict = matches!(
+            self.class,
+            Class::InProgress | Class::Refused(Reason::IdempotencyConflict)
+        );
+        let problem = self.failure.code.is_some();
+        problem && self.failure.http_status.is_some_and(refuses) && !conflict
+    }
+
+    /// Whether the answer to a create proves that no request with these bytes ever made a run, or will: a refusal that
+    /// the contract file counts as final.
+    pub fn refuses_the_bytes(&self) -> bool {
+        self.class == Class::Refused(Reason::CreateRefused)
+    }
 }
 
 /// Consecutive failures of one kind of call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallFailures {
-    /// The call that failed.
-    pub call: Call,
-    /// Class of the last failure.
-    pub class: Class,
-    /// The last failure.
-    pub last: Failure,
-    /// Number of consecutive failures.
+    /// The last one.
+    pub last: FailedCall,
+    /// Their number.
     pub count: u32,
     /// Time of the last failure, by process time.
     pub at: Timestamp,
@@ -218,11 +338,11 @@ impl CallFailures {
     /// Whether this is a short failure of the mirror that the next attempt most likely ends. A first 401 is one too:
     /// the Workspace's status is about to show the error of the token.
     pub fn passing(&self) -> bool {
-        let worth = match self.class {
-            Class::Retry => SILENT_FAILURES,
+        let worth = match self.last.class {
+            Class::NoFile | Class::NoAnswer | Class::Passing | Class::TooMany => SILENT_FAILURES,
             Class::Unauthorized => 1,
-            Class::InProgress | Class::Violation | Class::Refused(_) | Class::Final(_) => 0,
+            Class::NotSent | Class::InProgress | Class::Unreadable | Class::Refused(_) => 0,
         };
-        self.call == Call::Get && self.count <= worth
+        self.last.call == Call::Get && self.count <= worth
     }
 }

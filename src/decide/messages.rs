@@ -118,8 +118,8 @@ pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
     } else {
         ""
     };
-    let what = what_happened(&failed.last);
-    let works = match failed.class {
+    let what = what_happened(&failed.last.failure);
+    let works = match failed.last.class {
         Class::InProgress => " It still works on an earlier request with this key.",
         _ => "",
     };
@@ -131,16 +131,16 @@ pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
 
 /// Reason for repeating a call that was not refused.
 fn reason_to_retry(failed: &CallFailures) -> Reason {
-    match (failed.class, failed.last.http_status) {
-        (Class::InProgress, _) => Reason::SubmissionInProgress,
-        (Class::Retry, Some(429)) => Reason::RateLimited,
+    match failed.last.class {
+        Class::InProgress => Reason::SubmissionInProgress,
+        Class::TooMany => Reason::RateLimited,
         _ => Reason::Retrying,
     }
 }
 
 /// Meaning of a final answer to a create, and its remedy.
 pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
-    let what = what_happened(&failed.last);
+    let what = what_happened(&failed.last.failure);
     let todo = match refusal.reason {
         Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
@@ -260,15 +260,15 @@ pub(crate) fn at_the_service(
     if cancel_cause.is_some()
         && let Some(failed) = f.failures_of(Call::Cancel)
     {
-        let reason = match failed.class {
-            Class::Refused(_) => Reason::CancelRefused,
-            _ => reason_to_retry(failed),
+        let reason = match failed.last.class.refusal() {
+            Some(_) => Reason::CancelRefused,
+            None => reason_to_retry(failed),
         };
         return Why::new(
             reason,
             format!(
                 "The cancellation is retried. {}",
-                what_happened(&failed.last)
+                what_happened(&failed.last.failure)
             ),
         );
     }
@@ -294,18 +294,21 @@ pub(crate) fn at_the_service(
 }
 
 pub(crate) fn stale(failed: &CallFailures) -> Why {
-    let reason = match failed.class {
-        Class::Retry if failed.last.http_status == Some(429) => Reason::RateLimited,
-        Class::Retry | Class::InProgress => Reason::ServiceUnavailable,
+    let reason = match failed.last.class {
+        Class::TooMany => Reason::RateLimited,
+        Class::NoFile | Class::NoAnswer | Class::Passing | Class::InProgress => {
+            Reason::ServiceUnavailable
+        }
         Class::Unauthorized => Reason::Unauthorized,
-        Class::Violation => Reason::ContractViolation,
-        Class::Refused(reason) | Class::Final(reason) => reason,
+        Class::Unreadable => Reason::ContractViolation,
+        Class::NotSent => Reason::Refused,
+        Class::Refused(reason) => reason,
     };
     Why::new(
         reason,
         format!(
             "The run can't be read; the read is retried. {}",
-            what_happened(&failed.last)
+            what_happened(&failed.last.failure)
         ),
     )
 }
@@ -318,7 +321,7 @@ pub(crate) fn what_happened(failure: &Failure) -> String {
         .map(|s| s.to_string())
         .unwrap_or_default();
     let mut sentence = match (failure.kind, &failure.code) {
-        (FailureKind::Transport, _) => format!("The service gave no answer: {detail}"),
+        (FailureKind::NoAnswer, _) => format!("The service gave no answer: {detail}"),
         (FailureKind::NoFile, _) => {
             "The request was not sent: the operator has reached its limit of open files; raise the limit or lower --max-streams."
                 .to_owned()

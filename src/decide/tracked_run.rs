@@ -195,7 +195,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let learned = match call {
             Call::Create => Learned::SubmitStarted,
             Call::Get => Learned::RefreshStarted,
-            Call::Cancel => return,
+            Call::Cancel | Call::Version | Call::Workspace => return,
         };
         self.learn(learned, with);
     }
@@ -211,6 +211,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             Call::Create => Learned::Submitted(answer),
             Call::Get => Learned::Refreshed(answer),
             Call::Cancel => Learned::CancelAnswered(answer),
+            Call::Version | Call::Workspace => return,
         };
         self.learn(learned, with);
     }

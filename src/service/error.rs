@@ -178,10 +178,9 @@ impl CallError {
             E::BuildRequest(_) => FailureKind::NotSent,
             E::Connect(error) if no_file(error) => FailureKind::NoFile,
             E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } | E::ReadBody { .. } => {
-                FailureKind::Transport
+                FailureKind::NoAnswer
             }
-            E::Problem(_) => FailureKind::Problem,
-            E::Bare(_) => FailureKind::Bare,
+            E::Problem(_) | E::Bare(_) => FailureKind::Answered,
             E::Unreadable { .. } => FailureKind::Unreadable,
         }
     }
@@ -301,6 +300,6 @@ mod tests {
         for code in NO_FILE {
             assert_eq!(kind(code).await, FailureKind::NoFile, "{code}");
         }
-        assert_eq!(kind(111).await, FailureKind::Transport);
+        assert_eq!(kind(111).await, FailureKind::NoAnswer);
     }
 }

@@ -58,7 +58,7 @@ async fn a_packed_problem_teaches_its_status_alone() {
     let problem = packed("409 Conflict", "gzip", "application/problem+json");
     let server = Server::start([vec![problem]]).await;
     let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(409));
     assert_eq!(failure.code, None);
 }

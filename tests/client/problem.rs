@@ -30,7 +30,7 @@ async fn a_problem_is_read_whole() {
     assert_eq!(
         failure(step).await,
         Failure {
-            kind: FailureKind::Problem,
+            kind: FailureKind::Answered,
             http_status: Some(429),
             code: Some("rate_limited".to_owned()),
             request_id: Some("req-1".to_owned()),
@@ -53,7 +53,7 @@ async fn a_problem_is_known_by_its_media_type_whatever_its_parameters(#[case] he
     let mut body = br#"{"code":"quota","retryable":false,"title":"f"#.to_vec();
     body.extend_from_slice(b"\xFCr\"}");
     let failure = failure(answer("403 Forbidden", &[header], body)).await;
-    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.code.as_deref(), Some("quota"));
     assert_eq!(failure.retryable, Some(false));
     assert_eq!(failure.message, "f\u{FFFD}r");
@@ -74,7 +74,7 @@ async fn what_is_missing_in_a_problem_is_missing_and_no_more(
 ) {
     let kind = ["Content-Type: application/problem+json"];
     let failure = failure(answer("500 Internal Server Error", &kind, body)).await;
-    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.code.as_deref(), Some("c"));
     assert_eq!(failure.retryable, None);
     assert_eq!(failure.request_id.as_deref(), request_id);
@@ -99,7 +99,7 @@ async fn what_is_not_the_service_s_problem_teaches_the_status_alone(
     let kind = format!("Content-Type: {media_type}");
     let headers = [&kind, "X-Request-ID: req-1", "Retry-After: 3"];
     let failure = failure(answer("502 Bad Gateway", &headers, body)).await;
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(502));
     assert_eq!(failure.code, None);
     assert_eq!(failure.retryable, None);
@@ -117,7 +117,7 @@ async fn a_problem_over_its_cap_teaches_the_status_alone() {
     let pad = "x".repeat(64 * 1024);
     let body = format!(r#"{{"code":"c","pad":"{pad}"}}"#);
     let failure = failure(problem("400 Bad Request", &body)).await;
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(400));
 }
 
@@ -126,7 +126,7 @@ async fn an_endless_error_page_is_not_read() {
     let page = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n<html>";
     let server = Server::start([vec![send(page), Step::Hang]]).await;
     let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(503));
 }
 

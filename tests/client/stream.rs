@@ -83,7 +83,7 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     let mut first = events(&client, None).await.unwrap();
     assert_eq!(within(first.next()).await.unwrap(), Some(event("1", "a")));
     let error = within(first.next()).await.unwrap_err();
-    assert_eq!(error.kind(), FailureKind::Transport);
+    assert_eq!(error.kind(), FailureKind::NoAnswer);
     assert_eq!(within(first.next()).await.unwrap(), None);
 
     let mut second = events(&client, first.last_event_id()).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_silent_stream_ends_with_an_error(#[case] script: Vec<Step>) {
     let mut stream = events(&client, None).await.unwrap();
     let error = within(stream.next()).await.unwrap_err();
     let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.request_id.as_deref(), Some("req-s"));
     let CallError::ReadBody { source, .. } = error else {
         panic!("{error:?}");

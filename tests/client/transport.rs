@@ -21,7 +21,7 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     let error = get_failure(&client).await;
     assert!(matches!(error, CallError::Connect(_)), "{error:?}");
     let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.http_status, None);
     let start = "failed to connect to the service: client error (Connect): tcp connect";
     assert!(failure.message.starts_with(start), "{}", failure.message);
@@ -39,7 +39,7 @@ async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<S
     let server = Server::start([script]).await;
     let error = get_failure(&client(&server)).await;
     assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
-    assert_eq!(Failure::from(&error).kind, FailureKind::Transport);
+    assert_eq!(Failure::from(&error).kind, FailureKind::NoAnswer);
     assert_eq!(server.requests().len(), 1, "one attempt a call");
 }
 
@@ -58,7 +58,7 @@ async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
     );
     let server = Server::start([vec![send(&begun), Step::Close]]).await;
     let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.http_status, status[..3].parse().ok());
     assert_eq!(failure.request_id.as_deref(), Some("req-1"));
     assert_eq!(failure.code, None);
@@ -90,7 +90,7 @@ async fn an_answer_that_takes_too_long_is_given_up(
     let server = Server::start([script]).await;
     let error = get_failure(&client_with(&server, impatient())).await;
     let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.request_id.as_deref(), request_id);
     assert!(
         failure.message.contains("within 1 s"),

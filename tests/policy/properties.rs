@@ -40,7 +40,7 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
         .memory
         .failures
         .iter()
-        .any(|t| t.class == run_operator::decide::failure::Class::Unauthorized);
+        .any(|t| t.last.class == run_operator::decide::failure::Class::Unauthorized);
     stalled
         || says("Ready")
         || says("Synced")
@@ -115,7 +115,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
     let Turn::Act(Answer::Fails(failure)) = turn else {
         return true;
     };
-    let refused = failure.kind == run_operator::decide::failure::FailureKind::Problem
+    let refused = failure.code.is_some()
         && failure.http_status.is_some_and(|s| (400..500).contains(&s))
         && !matches!(
             failure.code.as_deref(),

@@ -8,7 +8,7 @@ use crate::api::{Contract, Intent, Run, RunStatus, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
     events::correlator::Correlator,
-    failure::{Call, CallFailures, refuses_the_bytes},
+    failure::{Call, CallFailures},
     last_events::LastEvents,
     token_bucket::{Bounds, TokenBucket},
 };
@@ -102,7 +102,7 @@ impl Memory {
     pub(crate) fn knows_none_made(&self) -> bool {
         let refused_bytes = self
             .failures_of(Call::Create)
-            .is_some_and(|failed| refuses_the_bytes(&failed.last, failed.class));
+            .is_some_and(|failed| failed.last.refuses_the_bytes());
         self.submission.made_none() || refused_bytes
     }
 
@@ -118,10 +118,10 @@ impl Memory {
 
     /// The consecutive failures of `call`.
     pub fn failures_of(&self, call: Call) -> Option<&CallFailures> {
-        self.failures.iter().find(|t| t.call == call)
+        self.failures.iter().find(|failed| failed.last.call == call)
     }
 
     pub(super) fn succeeded(&mut self, call: Call) {
-        self.failures.retain(|t| t.call != call);
+        self.failures.retain(|failed| failed.last.call != call);
     }
 }

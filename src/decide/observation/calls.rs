@@ -37,13 +37,11 @@ impl<'a> Observation<'a> {
     /// loop. Refused calls are repeated at the interval of the polls, and so is a create in doubt.
     pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
         let refused = || later(failed.at, self.after_refusal(failed));
-        match failed.class {
+        match failed.last.class {
             Class::Unauthorized if failed.count <= 1 => failed.at,
-            Class::Refused(_) | Class::Final(_) => refused(),
-            Class::Violation if failed.call == Call::Get => refused(),
-            Class::Unauthorized | Class::Retry | Class::InProgress | Class::Violation => {
-                failed.next
-            }
+            Class::NotSent | Class::Refused(_) => refused(),
+            Class::Unreadable if failed.last.call == Call::Get => refused(),
+            _ => failed.next,
         }
     }
 
@@ -52,7 +50,7 @@ impl<'a> Observation<'a> {
         backoff::after_refusal(
             failed.count,
             (settings.poll_min, settings.poll_max),
-            failed.last.retry_after,
+            failed.last.failure.retry_after,
             backoff::seed(self.uid, failed.count),
         )
     }
@@ -60,7 +58,9 @@ impl<'a> Observation<'a> {
     /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.
     pub(crate) fn awaits_another_session(&self) -> bool {
         let session = self.session().map_or(0, |s| s.number);
-        let refused = |t: &CallFailures| t.class == Class::Unauthorized && session <= t.session;
+        let refused = |failed: &CallFailures| {
+            failed.last.class == Class::Unauthorized && session <= failed.session
+        };
         self.memory().failures.iter().any(refused)
     }
 

@@ -36,16 +36,16 @@ pub(crate) fn standing_refusal(f: &Observation<'_>) -> Option<Refusal> {
 
 /// Returns the refusal if the last answer ends the submission.
 fn judge(f: &Observation<'_>, intent: &Intent, failed: &CallFailures) -> Option<Refusal> {
-    let ends = match failed.class {
-        Class::Retry | Class::InProgress | Class::Unauthorized | Class::Refused(_) => None,
-        Class::Violation => (failed.count >= VIOLATIONS).then_some(Reason::ContractViolation),
+    let ends = match (failed.last.class, failed.last.class.refusal()) {
+        (Class::Unreadable, _) => (failed.count >= VIOLATIONS).then_some(Reason::ContractViolation),
         // In doubt too, it is repeated only for a deletion or a retry.
-        Class::Final(Reason::ServerError) => Some(Reason::ServerError),
-        Class::Final(reason) => {
+        (_, Some(Reason::ServerError)) => Some(Reason::ServerError),
+        (_, Some(reason)) => {
             // In doubt a refusal answers only its own request, and the same POST is repeated.
             let ends = f.not_created() || is_lone_conflict(f, intent, failed);
             ends.then_some(reason)
         }
+        (_, None) => None,
     };
     ends.map(|reason| Refusal {
         reason,
@@ -63,7 +63,7 @@ fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, failed: &CallFailures)
     let submission = &f.memory().submission;
     (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
-        && failed.class == Class::Final(Reason::IdempotencyConflict)
+        && failed.last.class == Class::Refused(Reason::IdempotencyConflict)
 }
 
 /// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this

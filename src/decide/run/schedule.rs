@@ -62,7 +62,7 @@ fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventD
 /// Time of the last GET, if it denied the run's existence.
 fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
     f.failures_of(Call::Get)
-        .filter(|t| t.class == Class::Refused(Reason::RunNotFound))
+        .filter(|t| t.last.class == Class::Refused(Reason::RunNotFound))
         .map(|t| t.at)
 }
 
@@ -71,7 +71,7 @@ fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let memory = f.memory();
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let failed = f.failures_of(Call::Cancel);
-    let retry = failed.filter(|t| !matches!(t.class, Class::Refused(_)));
+    let retry = failed.filter(|t| t.last.class.refusal().is_none());
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
     let refused = failed.filter(|_| memory.cancel.refused.is_some());
     let again = match (refused, memory.cancel.answered_at, stored) {
@@ -144,9 +144,7 @@ fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
     let Some(failed) = f.failures_of(Call::Get) else {
         return memory.event_buffer.refresh_wanted().then_some(due);
     };
-    let waits = failed.class == Class::Unauthorized
-        || failed.last.http_status == Some(429)
-        || failed.last.retry_after.is_some();
+    let waits = failed.last.delays_hints();
     (memory.event_buffer.fresh_hint() && !waits).then_some(due)
 }
 
@@ -192,13 +190,13 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
 fn retry_at(f: &Observation<'_>, failed: &CallFailures) -> Timestamp {
-    let asked = backoff::asked(failed.last.retry_after);
+    let asked = backoff::asked(failed.last.failure.retry_after);
     let latest = later(failed.at, f.o.settings.poll_max.max(asked));
     let at = f.next_attempt(failed).min(latest);
     let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
     match f.memory().not_found.at {
         // The next 404 that counts is requested as early as it can count.
-        Some(counted) if failed.class == Class::Refused(Reason::RunNotFound) => {
+        Some(counted) if failed.last.class == Class::Refused(Reason::RunNotFound) => {
             at.min(later(counted, confirms).max(later(failed.at, asked)))
         }
         _ => at,

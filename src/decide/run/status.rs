@@ -41,7 +41,10 @@ impl<'a> Observation<'a> {
             .refusal
             .filter(|r| intent.is_none_or(|i| refusal_is_for_this_epoch(r, i)));
         status.last_error = self.last_error();
-        if let Some(id) = self.worst().and_then(|t| t.last.request_id.as_ref()) {
+        if let Some(id) = self
+            .worst()
+            .and_then(|t| t.last.failure.request_id.as_ref())
+        {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
         if matches!(conditions, Conditions::Ended { .. }) {
@@ -81,12 +84,14 @@ impl<'a> Observation<'a> {
             let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
             return self.status().last_error.clone().filter(|_| keeps);
         };
-        let retries = !matches!(failed.class, Class::Final(_));
-        let shown = failed
-            .last
-            .last_error(own_code(failed), retries, failed.count, failed.wall);
+        let retries = failed.last.is_repeated();
+        let shown =
+            failed
+                .last
+                .failure
+                .last_error(own_code(failed), retries, failed.count, failed.wall);
         Some(LastError {
-            next_attempt: (retries && failed.class != Class::Unauthorized)
+            next_attempt: (retries && failed.last.class != Class::Unauthorized)
                 .then(|| whole_seconds(self.next_attempt_shown(failed))),
             ..shown
         })
@@ -95,11 +100,11 @@ impl<'a> Observation<'a> {
 
 /// The operator's code for an error to which the service gave none.
 fn own_code(failed: &CallFailures) -> &'static str {
-    match failed.last.kind {
+    match failed.last.failure.kind {
         FailureKind::NotSent => "not_sent",
         FailureKind::NoFile => "no_file",
-        FailureKind::Transport => "no_answer",
-        FailureKind::Problem | FailureKind::Bare => "no_problem_body",
+        FailureKind::NoAnswer => "no_answer",
+        FailureKind::Answered => "no_problem_body",
         FailureKind::Unreadable => "unreadable_answer",
     }
 }

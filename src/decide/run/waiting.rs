@@ -52,7 +52,7 @@ pub(crate) fn waiting(f: &Observation<'_>) -> Option<RunStatus> {
 }
 
 pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Decision {
-    if failed.class == Class::Unauthorized && failed.count <= 1 {
+    if failed.last.class == Class::Unauthorized && failed.count <= 1 {
         // The Workspace's own status is about to show the error of the token.
         return Decision::quiet();
     }

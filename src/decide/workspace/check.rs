@@ -4,7 +4,7 @@ use crate::api::{Reason, status::LastError};
 use crate::decide::{
     backoff,
     conditions::Why,
-    failure::{Failure, FailureKind},
+    failure::{Call, Class, FailedCall},
     messages,
 };
 
@@ -42,10 +42,8 @@ pub struct Check {
 pub enum Obstacle {
     /// Found before any call: a bad URL, a missing Secret, a malformed token.
     Config(Why),
-    /// `GET /version` failed.
-    Version(Failure),
-    /// `GET /workspaces/current` failed.
-    Identity(Failure),
+    /// `GET /version` or `GET /workspaces/current` failed.
+    Call(FailedCall),
 }
 
 impl Check {
@@ -57,70 +55,79 @@ impl Check {
 }
 
 impl Obstacle {
+    /// The failed call, if it is one.
+    pub fn failed_call(&self) -> Option<&FailedCall> {
+        match self {
+            Self::Config(_) => None,
+            Self::Call(failed) => Some(failed),
+        }
+    }
+
+    /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
+    /// not: an edit fixes it, and the edit is watched.
+    pub fn may_pass(&self) -> bool {
+        self.failed_call()
+            .is_some_and(|failed| failed.class.may_pass())
+    }
+
     /// Whether this process had no file descriptor left for the call, which proves nothing about the service.
     pub fn no_file(&self) -> bool {
-        match self {
-            Self::Config(_) => false,
-            Self::Version(failure) | Self::Identity(failure) => failure.kind == FailureKind::NoFile,
-        }
+        self.failed_call()
+            .is_some_and(|failed| failed.class == Class::NoFile)
+    }
+
+    /// The answer's `Retry-After`, up to the limit.
+    pub fn retry_after(&self) -> Option<Duration> {
+        backoff::heeded(&self.failed_call()?.failure)
     }
 
     pub(super) fn why(&self, secret: Option<&str>) -> Why {
         match self {
             Self::Config(why) => why.clone(),
-            Self::Version(failure) => call_failed(failure, "GET /version", None),
-            Self::Identity(failure) => call_failed(
-                failure,
-                "GET /workspaces/current",
-                Some(secret.unwrap_or("Secret")),
-            ),
+            Self::Call(failed) => call_failed(failed, secret.unwrap_or("Secret")),
         }
     }
 
     pub(super) fn last_error(&self, attempts: u32, wall: Timestamp) -> Option<LastError> {
-        let (Self::Version(failure) | Self::Identity(failure)) = self else {
-            return None;
-        };
+        let failure = &self.failed_call()?.failure;
         Some(failure.last_error("no_code", true, attempts, wall))
-    }
-
-    /// The answer's `Retry-After`, up to the limit.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Config(_) => None,
-            Self::Version(failure) | Self::Identity(failure) => backoff::heeded(failure),
-        }
     }
 }
 
-/// `secret` is the source of the token; absent for a call without one.
-fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
-    let what = messages::what_happened(failure);
-    if let (Some(secret), Some(401)) = (secret, failure.http_status) {
-        let todo = format!("Put a valid token into the {secret}; it is picked up automatically.");
-        return Why::new(Reason::Unauthorized, format!("{call}: {what} {todo}"));
-    }
-    let (reason, todo) = match (failure.kind, failure.http_status) {
-        (FailureKind::Bare, Some(403)) => (
-            Reason::ServiceUnavailable,
-            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically.",
+/// `secret` is the source of the token.
+fn call_failed(failed: &FailedCall, secret: &str) -> Why {
+    let of_the_token = failed.call == Call::Workspace;
+    let (reason, todo) = match (failed.class, failed.failure.http_status) {
+        (Class::Unauthorized, _) if of_the_token => (
+            Reason::Unauthorized,
+            format!("Put a valid token into the {secret}; it is picked up automatically."),
         ),
-        (_, Some(403)) if secret.is_some() => (
+        (Class::Refused(Reason::Forbidden), _) if of_the_token => (
             Reason::WorkspaceMismatch,
-            "The token may not act for this workspace; check spec.workspaceId and the token.",
+            "The token may not act for this workspace; check spec.workspaceId and the token.".to_owned(),
         ),
-        (FailureKind::Unreadable, _) => (
+        (Class::Unreadable, _) => (
             Reason::ContractViolation,
-            "Check the base URL and the contract file.",
+            "Check the base URL and the contract file.".to_owned(),
         ),
-        (FailureKind::Problem | FailureKind::Bare, Some(404)) => (
+        (Class::Passing | Class::Refused(_), Some(404)) => (
             Reason::ContractViolation,
-            "Check the base URL: it must contain the version segment, such as /api/v1.",
+            "Check the base URL: it must contain the version segment, such as /api/v1.".to_owned(),
+        ),
+        (Class::Passing, Some(403)) => (
+            Reason::ServiceUnavailable,
+            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically.".to_owned(),
         ),
         _ => (
             Reason::ServiceUnavailable,
-            "The call is retried automatically.",
+            "The call is retried automatically.".to_owned(),
         ),
     };
+    let call = if of_the_token {
+        "GET /workspaces/current"
+    } else {
+        "GET /version"
+    };
+    let what = messages::what_happened(&failed.failure);
     Why::new(reason, format!("{call}: {what} {todo}"))
 }

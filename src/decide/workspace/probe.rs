@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::api::{ConditionType as Type, Contract, Reason, WorkspaceStatus, conditions};
 use crate::decide::{
     conditions::{Why, set_condition},
+    failure::Call,
     truncate::cut,
 };
 
@@ -152,7 +153,7 @@ fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
 /// Verdict for `Authenticated`, which is about only the token; absent if the check never asked the service for it.
 fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, Why>> {
     match (&check.obstacle, usable) {
-        (Some(Obstacle::Version(_)), _) => None,
+        (Some(Obstacle::Call(failed)), _) if failed.call == Call::Version => None,
         (_, Err(why)) => Some(Err(why.clone())),
         (_, Ok(())) => {
             let who = check.identity.clone().flatten().unwrap_or_default();
