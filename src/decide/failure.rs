@@ -13,7 +13,12 @@ use crate::api::{
     time::whole_seconds,
 };
 
-use super::truncate::{MAX_ERROR, cut};
+use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};
+
+/// Maximum `Retry-After` of an answer that may not be the service's.
+const RETRY_AFTER_OF_A_PROXY: Duration = Duration::from_secs(30);
+/// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
+const SILENT_FAILURES: u32 = 2;
 
 /// A run as shown by an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,26 +80,46 @@ impl Failure {
         }
     }
 
-    /// The failure as shown in a status. `own_code` and `retryable` are used where the service named none.
-    pub(crate) fn last_error(
-        &self,
-        own_code: &str,
-        retryable: bool,
-        attempts: u32,
-        wall: Timestamp,
-    ) -> LastError {
-        let code = self.code.as_deref().unwrap_or(own_code);
-        let request_id = self.request_id.as_deref();
-        LastError {
-            code: cut(code, MAX_CODE).to_owned(),
-            http_status: self.http_status.map(i32::from),
-            request_id: request_id.map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
-            retryable: self.retryable.unwrap_or(retryable),
-            message: cut(&self.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(wall),
-            attempts: i64::from(attempts),
-            next_attempt: None,
+    /// One sentence about it, with its request id.
+    pub(crate) fn sentence(&self) -> String {
+        let detail = cut(&self.message, MAX_QUOTE);
+        let status = self.http_status.unwrap_or_default();
+        let mut sentence = match (self.kind, &self.code) {
+            (FailureKind::NotSent, _) => format!("The request was not sent: {detail}"),
+            (FailureKind::NoFile, _) => {
+                "The request was not sent: the operator has reached its limit of open files; raise the limit or lower --max-streams."
+                    .to_owned()
+            }
+            (FailureKind::NoAnswer, _) => format!("The service gave no answer: {detail}"),
+            (FailureKind::Answered, Some(code)) => {
+                format!("The service answered {status} {}: {detail}", cut(code, MAX_CODE))
+            }
+            (FailureKind::Answered, None) => {
+                format!("The service answered {status} without a problem body: {detail}")
+            }
+            (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {detail}"),
+        };
+        if !sentence.ends_with('.') {
+            sentence.push('.');
         }
+        if let Some(id) = &self.request_id {
+            sentence.push_str(" Request id ");
+            sentence.push_str(cut(id, 128));
+            sentence.push('.');
+        }
+        sentence
+    }
+
+    /// The problem's code, else the operator's own.
+    fn code(&self) -> &str {
+        let own = match self.kind {
+            FailureKind::NotSent => "not_sent",
+            FailureKind::NoFile => "no_file",
+            FailureKind::NoAnswer => "no_answer",
+            FailureKind::Answered => "no_problem_body",
+            FailureKind::Unreadable => "unreadable_answer",
+        };
+        self.code.as_deref().unwrap_or(own)
     }
 }
 
@@ -272,6 +297,56 @@ impl FailedCall {
         }
     }
 
+    /// Reason to show: in a Run while the call is made again, in a Workspace whose check failed.
+    pub fn reason(&self) -> Reason {
+        use Call::{Cancel, Create, Get, Version, Workspace};
+        match (self.call, self.class) {
+            (Create, Class::InProgress) => Reason::SubmissionInProgress,
+            (Cancel, Class::NotSent | Class::Refused(_)) => Reason::CancelRefused,
+            (Create | Get | Cancel, Class::TooMany) => Reason::RateLimited,
+            (Create | Cancel, _) => Reason::Retrying,
+            (Get | Workspace, Class::Unauthorized) => Reason::Unauthorized,
+            (_, Class::Unreadable) => Reason::ContractViolation,
+            (Get, Class::NotSent) => Reason::Refused,
+            (Get, Class::Refused(reason)) => reason,
+            (Workspace, Class::Refused(Reason::Forbidden)) => Reason::WorkspaceMismatch,
+            (Version | Workspace, Class::Passing | Class::Refused(_))
+                if self.failure.http_status == Some(404) =>
+            {
+                Reason::ContractViolation
+            }
+            (Get | Version | Workspace, _) => Reason::ServiceUnavailable,
+        }
+    }
+
+    /// It as shown in a status, after so many attempts.
+    pub(crate) fn last_error(&self, attempts: u32, wall: Timestamp) -> LastError {
+        let failure = &self.failure;
+        let request_id = failure.request_id.as_deref();
+        LastError {
+            code: cut(failure.code(), MAX_CODE).to_owned(),
+            http_status: failure.http_status.map(i32::from),
+            request_id: request_id.map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
+            retryable: failure.retryable.unwrap_or(self.is_repeated()),
+            message: cut(&failure.message, MAX_ERROR).to_owned(),
+            time: whole_seconds(wall),
+            attempts: i64::from(attempts),
+            next_attempt: None,
+        }
+    }
+
+    /// The answer's `Retry-After` as far as it counts: 30 s at most if it may be a proxy's and not the service's, but
+    /// for a 429. A create waits as long as it was asked to: its Run shows that, and nothing is missed meanwhile.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let perhaps_a_proxy = self.failure.code.is_none() && self.class != Class::TooMany;
+        let asked = self.failure.retry_after?;
+        if perhaps_a_proxy && self.call != Call::Create {
+            Some(asked.min(RETRY_AFTER_OF_A_PROXY))
+        } else {
+            Some(asked)
+        }
+    }
+
     /// What it tells about the service's capacity. A service that answers 5xx may or may not have any; a 429 marked
     /// `retryable: false` concerns only its own request.
     pub fn capacity(&self) -> Capacity {
@@ -314,6 +389,18 @@ impl FailedCall {
     }
 }
 
+/// When a failed call is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// At once, if another token may do.
+    AtOnce,
+    /// After a pause that grows from half a second.
+    Backoff,
+    /// At the interval of the polls, which grows from `--poll-min`: another replica may know a run that this one
+    /// denies.
+    AtPolls,
+}
+
 /// Consecutive failures of one kind of call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallFailures {
@@ -331,10 +418,18 @@ pub struct CallFailures {
     pub session: u64,
 }
 
-/// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
-const SILENT_FAILURES: u32 = 2;
-
 impl CallFailures {
+    /// When the call is made again. Later 401s back off, or a service that verifies a token and then refuses its calls
+    /// would be asked in a loop.
+    pub fn repeats(&self) -> Repeats {
+        match self.last.class {
+            Class::Unauthorized if self.count <= 1 => Repeats::AtOnce,
+            Class::NotSent | Class::Refused(_) => Repeats::AtPolls,
+            Class::Unreadable if self.last.call == Call::Get => Repeats::AtPolls,
+            _ => Repeats::Backoff,
+        }
+    }
+
     /// Whether this is a short failure of the mirror that the next attempt most likely ends. A first 401 is one too:
     /// the Workspace's status is about to show the error of the token.
     pub fn passing(&self) -> bool {

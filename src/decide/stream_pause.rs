@@ -33,7 +33,7 @@ pub struct Ended<'a> {
 /// at once. Once the last events have arrived there is no hurry, however long the writes of the end take.
 pub fn pause(ended: &Ended<'_>) -> Duration {
     let first = ended.failures <= 1;
-    let retry_after = ended.failed.and_then(|failed| failed.failure.retry_after);
+    let retry_after = ended.failed.and_then(FailedCall::retry_after);
     let growing = backoff::delay(ended.failures, retry_after, ended.seed);
     let own = match ended.failed {
         None if ended.last.complete() => AFTER_LAST.max(growing),

@@ -65,6 +65,18 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
 }
 
 #[rstest]
+#[case(lost(), "no_answer")]
+#[case(bare(502), "no_problem_body")]
+#[case(unreadable(), "unreadable_answer")]
+fn a_failed_check_shows_the_code_that_a_run_would_show(
+    #[case] answer: Failure,
+    #[case] code: &str,
+) {
+    let shown = stopped_by(identity_failed(answer)).status.last_error;
+    assert_eq!(shown.expect("an error").code, code);
+}
+
+#[rstest]
 #[case::of_the_service(
     problem(403, "no"),
     Reason::WorkspaceMismatch,

@@ -216,20 +216,12 @@ impl Memory {
         });
     }
 
-    fn failed(&mut self, mut last: FailedCall, with: Learning<'_>) {
-        // A create may wait as long as the service asks: the Run's status shows it, and nothing is missed meanwhile.
-        if last.call != Call::Create {
-            last.failure.retry_after = backoff::heeded(&last.failure);
-        }
+    fn failed(&mut self, last: FailedCall, with: Learning<'_>) {
         let count = self
             .failures_of(last.call)
             .map_or(0, |failed| failed.count)
             .saturating_add(1);
-        let wait = backoff::delay(
-            count,
-            last.failure.retry_after,
-            backoff::seed(with.uid, count),
-        );
+        let wait = backoff::delay(count, last.retry_after(), backoff::seed(with.uid, count));
         self.succeeded(last.call);
         self.failures.push(CallFailures {
             last,

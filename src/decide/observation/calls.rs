@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::decide::{
     CallDelay, Session, WorkspaceView, backoff,
-    failure::{Call, CallFailures, Class},
+    failure::{Call, CallFailures, Class, Repeats},
     time::later,
 };
 
@@ -30,29 +30,23 @@ impl<'a> Observation<'a> {
         self.memory().failures_of(call)
     }
 
-    /// Time of the next attempt of a failed call, by process time.
-    ///
-    /// A 401 also waits for another session, see [`Observation::awaits_another_session`]. The first 401 is retried at
-    /// once; later ones back off, or a service that verifies a token and then refuses its calls would be asked in a
-    /// loop. Refused calls are repeated at the interval of the polls, and so is a create in doubt.
+    /// Time of the next attempt of a failed call, by process time. A 401 also waits for another session, see
+    /// [`Observation::awaits_another_session`].
     pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
-        let refused = || later(failed.at, self.after_refusal(failed));
-        match failed.last.class {
-            Class::Unauthorized if failed.count <= 1 => failed.at,
-            Class::NotSent | Class::Refused(_) => refused(),
-            Class::Unreadable if failed.last.call == Call::Get => refused(),
-            _ => failed.next,
-        }
-    }
-
-    fn after_refusal(&self, failed: &CallFailures) -> Duration {
         let settings = self.o.settings;
-        backoff::after_refusal(
-            failed.count,
-            (settings.poll_min, settings.poll_max),
-            failed.last.failure.retry_after,
-            backoff::seed(self.uid, failed.count),
-        )
+        match failed.repeats() {
+            Repeats::AtOnce => failed.at,
+            Repeats::Backoff => failed.next,
+            Repeats::AtPolls => {
+                let pause = backoff::after_refusal(
+                    failed.count,
+                    (settings.poll_min, settings.poll_max),
+                    failed.last.retry_after(),
+                    backoff::seed(self.uid, failed.count),
+                );
+                later(failed.at, pause)
+            }
+        }
     }
 
     /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.

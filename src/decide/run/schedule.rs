@@ -190,7 +190,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
 fn retry_at(f: &Observation<'_>, failed: &CallFailures) -> Timestamp {
-    let asked = backoff::asked(failed.last.failure.retry_after);
+    let asked = backoff::asked(failed.last.retry_after());
     let latest = later(failed.at, f.o.settings.poll_max.max(asked));
     let at = f.next_attempt(failed).min(latest);
     let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());

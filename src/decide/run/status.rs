@@ -3,7 +3,7 @@
 use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
 use crate::decide::{
     conditions::{Conditions, apply},
-    failure::{CallFailures, Class, FailureKind},
+    failure::{CallFailures, Class},
     observation::{Observation, refusal_is_for_this_epoch},
     time::later,
     truncate::cut,
@@ -85,26 +85,10 @@ impl<'a> Observation<'a> {
             return self.status().last_error.clone().filter(|_| keeps);
         };
         let retries = failed.last.is_repeated();
-        let shown =
-            failed
-                .last
-                .failure
-                .last_error(own_code(failed), retries, failed.count, failed.wall);
         Some(LastError {
             next_attempt: (retries && failed.last.class != Class::Unauthorized)
                 .then(|| whole_seconds(self.next_attempt_shown(failed))),
-            ..shown
+            ..failed.last.last_error(failed.count, failed.wall)
         })
-    }
-}
-
-/// The operator's code for an error to which the service gave none.
-fn own_code(failed: &CallFailures) -> &'static str {
-    match failed.last.failure.kind {
-        FailureKind::NotSent => "not_sent",
-        FailureKind::NoFile => "no_file",
-        FailureKind::NoAnswer => "no_answer",
-        FailureKind::Answered => "no_problem_body",
-        FailureKind::Unreadable => "unreadable_answer",
     }
 }

@@ -4,7 +4,7 @@ use crate::api::{Reason, RunStatus};
 use crate::decide::{
     Decision, Session,
     conditions::{Conditions, Why},
-    failure::{CallFailures, Class},
+    failure::{CallFailures, Repeats},
     messages,
     observation::Observation,
     workspace::in_use::needs_workspace,
@@ -52,7 +52,7 @@ pub(crate) fn waiting(f: &Observation<'_>) -> Option<RunStatus> {
 }
 
 pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Decision {
-    if failed.last.class == Class::Unauthorized && failed.count <= 1 {
+    if failed.repeats() == Repeats::AtOnce {
         // The Workspace's own status is about to show the error of the token.
         return Decision::quiet();
     }

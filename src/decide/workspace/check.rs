@@ -2,10 +2,8 @@
 
 use crate::api::{Reason, status::LastError};
 use crate::decide::{
-    backoff,
     conditions::Why,
     failure::{Call, Class, FailedCall},
-    messages,
 };
 
 use std::time::Duration;
@@ -78,7 +76,7 @@ impl Obstacle {
 
     /// The answer's `Retry-After`, up to the limit.
     pub fn retry_after(&self) -> Option<Duration> {
-        backoff::heeded(&self.failed_call()?.failure)
+        self.failed_call()?.retry_after()
     }
 
     pub(super) fn why(&self, secret: Option<&str>) -> Why {
@@ -89,45 +87,35 @@ impl Obstacle {
     }
 
     pub(super) fn last_error(&self, attempts: u32, wall: Timestamp) -> Option<LastError> {
-        let failure = &self.failed_call()?.failure;
-        Some(failure.last_error("no_code", true, attempts, wall))
+        Some(self.failed_call()?.last_error(attempts, wall))
     }
 }
 
 /// `secret` is the source of the token.
 fn call_failed(failed: &FailedCall, secret: &str) -> Why {
-    let of_the_token = failed.call == Call::Workspace;
-    let (reason, todo) = match (failed.class, failed.failure.http_status) {
-        (Class::Unauthorized, _) if of_the_token => (
-            Reason::Unauthorized,
-            format!("Put a valid token into the {secret}; it is picked up automatically."),
-        ),
-        (Class::Refused(Reason::Forbidden), _) if of_the_token => (
-            Reason::WorkspaceMismatch,
-            "The token may not act for this workspace; check spec.workspaceId and the token.".to_owned(),
-        ),
-        (Class::Unreadable, _) => (
-            Reason::ContractViolation,
-            "Check the base URL and the contract file.".to_owned(),
-        ),
-        (Class::Passing | Class::Refused(_), Some(404)) => (
-            Reason::ContractViolation,
-            "Check the base URL: it must contain the version segment, such as /api/v1.".to_owned(),
-        ),
-        (Class::Passing, Some(403)) => (
-            Reason::ServiceUnavailable,
-            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically.".to_owned(),
-        ),
-        _ => (
-            Reason::ServiceUnavailable,
-            "The call is retried automatically.".to_owned(),
-        ),
+    let call = match failed.call {
+        Call::Workspace => "GET /workspaces/current",
+        _ => "GET /version",
     };
-    let call = if of_the_token {
-        "GET /workspaces/current"
-    } else {
-        "GET /version"
+    let reason = failed.reason();
+    let todo: &str = match reason {
+        Reason::Unauthorized => {
+            &format!("Put a valid token into the {secret}; it is picked up automatically.")
+        }
+        Reason::WorkspaceMismatch => {
+            "The token may not act for this workspace; check spec.workspaceId and the token."
+        }
+        Reason::ContractViolation if failed.class == Class::Unreadable => {
+            "Check the base URL and the contract file."
+        }
+        Reason::ContractViolation => {
+            "Check the base URL: it must contain the version segment, such as /api/v1."
+        }
+        _ if failed.class == Class::Passing && failed.failure.http_status == Some(403) => {
+            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically."
+        }
+        _ => "The call is retried automatically.",
     };
-    let what = messages::what_happened(&failed.failure);
+    let what = failed.failure.sentence();
     Why::new(reason, format!("{call}: {what} {todo}"))
 }
