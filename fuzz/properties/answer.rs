@@ -6,7 +6,7 @@ use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::contract::StateClass;
 use crate::api::limits::{MAX_RECORD, MAX_RUN_ID, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::failure::{Call, Class, Failure, RunView, classify};
-use crate::service::answer::Answer;
+use crate::service::client::Answer;
 use crate::service::{CallError, RunId};
 
 /// The run that every GET and cancellation asks for.

@@ -4,7 +4,7 @@
 use percent_encoding::percent_decode_str;
 
 use super::said::CONTRACT;
-use crate::service::request::{Request, can_be_sent};
+use crate::service::send::{Request, can_be_sent};
 use crate::service::{AllowList, BaseUrl, Credentials, IdempotencyKey, RunId, Token, WorkspaceId};
 
 pub fn identifiers(input: &[u8]) {

@@ -11,9 +11,7 @@ use crate::api::Reason;
 use crate::api::contract::CodeClass;
 use crate::decide::backoff;
 use crate::decide::failure::{Call, Class, FailedCall, Failure, FailureKind, classify};
-use crate::service::attempt::refused;
-use crate::service::head::Head;
-use crate::service::problem::{PROBLEM_BYTES, Problem};
+use crate::service::send::{Head, PROBLEM_BYTES, Problem, refused};
 use crate::service::text::lossy;
 
 pub fn problem(input: &[u8]) {

@@ -13,13 +13,11 @@ use tokio::time::timeout_at;
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 
-use super::deadline::Deadline;
-use super::error::BodyError;
-use super::head::Head;
-use super::redact::Redactor;
+use super::connect::Place;
+use super::send::{Deadline, Head};
 use super::sse::{Caps, Decoder, Event, ID_BYTES, StreamItem};
-use super::stream_pool::Place;
-use super::{CallError, text};
+use super::text::{Redactor, one_line};
+use super::{BodyError, CallError};
 
 // An id that the decoder keeps must fit where it is stored as resume position.
 const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
@@ -132,7 +130,7 @@ impl EventStream {
             StreamItem::Event(event) => StreamItem::Event(Event {
                 // An id that repeats the token is not shown; the stream still resumes from it.
                 id: event.id.filter(|id| !self.redactor.is_in(id)),
-                kind: text::one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
+                kind: one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
                 data: self.redactor.text(&event.data),
             }),
         })
