@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, Version};
+use http::StatusCode;
 use reqwest::Response;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -174,13 +174,8 @@ impl Client {
         let result = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
-            let mut place = self.inner.http.streams.place(started);
-            let answer = self.accepted(place.http(), request, self.limit()).await;
-            if let Err(CallError::AwaitAnswer { .. }) = answer {
-                place.unanswered(Instant::now());
-            }
-            let (head, response) = answer?;
-            place.opened(response.version() == Version::HTTP_2);
+            let place = self.inner.http.streams.place();
+            let (head, response) = self.accepted(&place.http, request, self.limit()).await?;
             if !head.is_media_type("text/event-stream") {
                 return Err(CallError::unreadable(
                     &head,

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use http::header::InvalidHeaderValue;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use rustls::{RootCertStore, crypto::CryptoProvider};
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::contract::Contract;
 use crate::decide::request::body::sha256;
@@ -22,8 +22,8 @@ use super::{BaseUrl, Observer};
 const POOL_IDLE: Duration = Duration::from_secs(50);
 /// Bytes of one event stream that are received before they are read.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// The same of all streams of a connection: that of a hundred.
-const CONNECTION_WINDOW: u32 = 100 * STREAM_WINDOW;
+/// The largest window that HTTP/2 allows.
+const MAX_WINDOW: u32 = i32::MAX.unsigned_abs();
 /// Interval of pings on a connection with open streams.
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// Time to answer a ping.
@@ -78,7 +78,7 @@ pub(super) struct HttpClients {
     /// checks of all Workspaces would wait behind them. The number of checks is bounded below that limit.
     pub(super) checks: reqwest::Client,
     /// The same, separate from both, and on as many connections as the streams need.
-    pub(super) streams: Arc<StreamPool>,
+    pub(super) streams: StreamClients,
 }
 
 impl HttpClients {
@@ -92,42 +92,46 @@ impl HttpClients {
         let base_url = config.base_url.clone();
         let h2c = config.h2c && !base_url.is_https();
         let connect_seconds = config.contract.timeouts().connect_seconds;
-        let client = move |adapt: fn(ClientBuilder) -> ClientBuilder| {
+        let streams = config.contract.limits().streams_per_connection;
+        let client = move |for_streams: bool| {
             let builder = base(&base_url, connect_seconds).user_agent(user_agent.clone());
-            let builder = match &roots {
+            let mut builder = match &roots {
                 Some(roots) => builder.tls_certs_only(roots.clone()),
                 None => builder.tls_backend_preconfigured(system_tls()?),
             };
-            let builder = if h2c {
-                builder.http2_prior_knowledge()
-            } else {
-                builder
-            };
-            adapt(builder).build().map_err(ConfigError::BuildClient)
+            if h2c {
+                builder = builder.http2_prior_knowledge();
+            }
+            if for_streams {
+                builder = shared_by(streams, builder);
+            }
+            builder.build().map_err(ConfigError::BuildClient)
         };
         Ok(Self {
-            calls: client(|builder| builder)?,
-            checks: client(|builder| builder)?,
-            streams: Arc::new(StreamPool::new(
-                client(for_streams)?,
+            calls: client(false)?,
+            checks: client(false)?,
+            streams: StreamClients::new(
+                streams,
+                client(true)?,
                 Box::new(move || {
-                    let made = client(for_streams);
+                    let made = client(true);
                     made.inspect_err(|error| {
                         tracing::warn!(error = %error_chain(error), "failed to make one more client for event streams");
                     })
                     .ok()
                 }),
-            )),
+            ),
         })
     }
 }
 
 /// A connection that many streams share. None of them can use up the window of all, and a connection that died
 /// silently is found within a minute.
-fn for_streams(builder: ClientBuilder) -> ClientBuilder {
+fn shared_by(streams: u16, builder: ClientBuilder) -> ClientBuilder {
+    let window = STREAM_WINDOW.saturating_mul(streams.into());
     builder
         .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_initial_connection_window_size(window.min(MAX_WINDOW))
         .http2_keep_alive_interval(PING_EVERY)
         .http2_keep_alive_timeout(PING_TIMEOUT)
 }
@@ -237,160 +241,61 @@ impl HttpPool {
     }
 }
 
-/// Streams that a connection takes. RFC 9113 recommends that no service allows fewer.
-const STREAMS: usize = 100;
-/// Time for which a smaller number counts that a service seemed to allow.
-const LEARNED_FOR: Duration = Duration::from_mins(10);
-
 /// Makes one more client, if that is possible.
 type Build = Box<dyn Fn() -> Option<reqwest::Client> + Send + Sync>;
 
-/// The clients for the event streams of one service.
-pub(super) struct StreamPool {
+/// The clients for the event streams of one service, apart from those of calls: streams that last would use up a
+/// connection's limit of concurrent requests.
+///
+/// A client of the HTTP library has one connection of HTTP/2 to a service, and silently queues what exceeds the
+/// service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell. So streams are spread over as many
+/// clients as they need by the contract file. With HTTP/1.1 each stream has a connection of its own, whichever client
+/// it uses.
+pub(super) struct StreamClients {
+    /// Streams that a connection takes.
+    most: usize,
     build: Build,
-    state: Mutex<State>,
-}
-
-struct State {
-    clients: Vec<Client>,
-    /// Identifies a client: it moves within the list when others leave.
-    next_id: u64,
-    /// A smaller number of streams that a connection took, and until when it counts.
-    learned: Option<(usize, Instant)>,
-}
-
-struct Client {
-    id: u64,
-    http: reqwest::Client,
-    /// Streams that use it, open or not yet.
-    assigned: usize,
-    /// Those that the service has answered over HTTP/2.
-    open: usize,
+    /// Each with its free places; at least one.
+    clients: Mutex<Vec<(reqwest::Client, Arc<Semaphore>)>>,
 }
 
 /// A stream's place on a connection. Dropping it frees the place.
 pub(super) struct Place {
-    pool: Arc<StreamPool>,
-    id: u64,
-    http: reqwest::Client,
-    open: bool,
-}
-
-impl StreamPool {
-    /// A pool with one client; `build` makes others like it.
-    pub(super) fn new(first: reqwest::Client, build: Build) -> Self {
-        let first = Client {
-            id: 0,
-            http: first,
-            assigned: 0,
-            open: 0,
-        };
-        Self {
-            build,
-            state: Mutex::new(State {
-                clients: vec![first],
-                next_id: 1,
-                learned: None,
-            }),
-        }
-    }
-
-    /// A place on the fullest connection that takes one more stream, so that others become empty and are closed.
-    pub(super) fn place(self: &Arc<Self>, now: Instant) -> Place {
-        let mut state = lock(&self.state);
-        let limit = state.limit(now);
-        let free = |client: &&mut Client| client.assigned < limit;
-        let fullest = state.clients.iter_mut().filter(free);
-        let index = match fullest.max_by_key(|client| client.assigned) {
-            Some(client) => {
-                client.assigned += 1;
-                return self.at(client);
-            }
-            None => state.add(&self.build),
-        };
-        let client = &mut state.clients[index];
-        client.assigned += 1;
-        self.at(client)
-    }
-
-    fn at(self: &Arc<Self>, client: &Client) -> Place {
-        Place {
-            pool: Arc::clone(self),
-            id: client.id,
-            http: client.http.clone(),
-            open: false,
-        }
-    }
-
-    /// Number of clients.
-    #[cfg(test)]
-    fn size(&self) -> usize {
-        lock(&self.state).clients.len()
-    }
-}
-
-impl State {
-    fn limit(&self, now: Instant) -> usize {
-        let learned = self.learned.filter(|(_, until)| now < *until);
-        learned.map_or(STREAMS, |(limit, _)| limit)
-    }
-
-    /// Adds a client and returns its index. One like it was made before; if this one can't be, the first is overfull.
-    fn add(&mut self, build: &Build) -> usize {
-        let Some(http) = build() else {
-            return 0;
-        };
-        self.clients.push(Client {
-            id: self.next_id,
-            http,
-            assigned: 0,
-            open: 0,
-        });
-        self.next_id += 1;
-        self.clients.len() - 1
-    }
-
-    fn client(&mut self, id: u64) -> Option<&mut Client> {
-        self.clients.iter_mut().find(|client| client.id == id)
-    }
-}
-
-impl Place {
     /// The client to open the stream with.
-    pub(super) fn http(&self) -> &reqwest::Client {
-        &self.http
-    }
-
-    /// Records that the service has answered, over HTTP/2 or not.
-    pub(super) fn opened(&mut self, http2: bool) {
-        let first = http2 && !std::mem::replace(&mut self.open, true);
-        if let Some(client) = lock(&self.pool.state).client(self.id).filter(|_| first) {
-            client.open += 1;
-        }
-    }
-
-    /// Records that no answer came in time. If a connection of HTTP/2 has open streams, it probably takes no more than
-    /// these.
-    pub(super) fn unanswered(&self, now: Instant) {
-        let mut state = lock(&self.pool.state);
-        let limit = state.limit(now);
-        let open = state.client(self.id).map_or(0, |client| client.open);
-        if open > 0 && open < limit {
-            state.learned = Some((open, now + LEARNED_FOR));
-        }
-    }
+    pub(super) http: reqwest::Client,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut state = lock(&self.pool.state);
-        let others = state.clients.len() > 1;
-        if let Some(client) = state.client(self.id) {
-            client.assigned -= 1;
-            client.open -= usize::from(self.open);
-            if client.assigned == 0 && others {
-                state.clients.retain(|client| client.id != self.id);
-            }
+impl StreamClients {
+    fn new(most: u16, first: reqwest::Client, build: Build) -> Self {
+        let most = usize::from(most);
+        Self {
+            most,
+            build,
+            clients: Mutex::new(vec![(first, Arc::new(Semaphore::new(most)))]),
+        }
+    }
+
+    /// A place on the fullest connection that takes one more stream, so that others become empty; these are closed.
+    pub(super) fn place(&self) -> Place {
+        let mut clients = lock(&self.clients);
+        let free = |(_, places): &&(_, Arc<Semaphore>)| places.available_permits() > 0;
+        if clients.iter().find(free).is_none()
+            && let Some(more) = (self.build)()
+        {
+            clients.push((more, Arc::new(Semaphore::new(self.most))));
+        }
+        let fullest = clients
+            .iter()
+            .filter(free)
+            .min_by_key(|(_, places)| places.available_permits());
+        // One like it was made before; if no more can be, the first is overfull.
+        let (http, places) = fullest.unwrap_or(&clients[0]).clone();
+        let permit = places.try_acquire_owned().ok();
+        clients.retain(|(_, places)| places.available_permits() < self.most);
+        Place {
+            http,
+            _permit: permit,
         }
     }
 }
@@ -400,12 +305,6 @@ mod tests {
     use super::*;
     use crate::api::contract::Contract;
     use crate::service::{AllowList, BaseUrl, Client};
-
-    #[test]
-    fn the_window_of_a_connection_is_that_of_a_hundred_streams() {
-        assert_eq!(STREAM_WINDOW, 65_536);
-        assert_eq!(CONNECTION_WINDOW, 6_553_600);
-    }
 
     const CA: &str = include_str!("../../tests/client/tls/ca.pem");
     const OTHER_CA: &str = include_str!("../../tests/client/tls/other-ca.pem");
@@ -460,114 +359,53 @@ mod tests {
         assert_eq!(of_second.ca(), Some(sha256(OTHER_CA.as_bytes()).as_str()));
     }
 
-    fn pool() -> Arc<StreamPool> {
+    fn stream_clients() -> StreamClients {
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = || {
             let client = reqwest::Client::builder().tls_certs_only([]).build();
             client.ok()
         };
-        Arc::new(StreamPool::new(build().unwrap(), Box::new(build)))
+        StreamClients::new(100, build().unwrap(), Box::new(build))
     }
 
-    fn places(pool: &Arc<StreamPool>, count: usize, now: Instant) -> Vec<Place> {
-        let place = |_| {
-            let mut place = pool.place(now);
-            place.opened(true);
-            place
-        };
-        (0..count).map(place).collect()
+    fn places(clients: &StreamClients, count: usize) -> Vec<Place> {
+        (0..count).map(|_| clients.place()).collect()
     }
 
     /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn streams_share_connections_up_to_the_usual_limit() {
-        let (pool, now) = (pool(), Instant::now());
-        let mut places = places(&pool, 250, now);
-        assert_eq!(pool.size(), 3);
-        places.drain(..100);
-        assert_eq!(pool.size(), 2, "an empty connection is closed");
-        places.push(pool.place(now));
-        assert_eq!(pool.size(), 2, "the fullest one with a place is used");
-        places.truncate(149);
-        assert_eq!(pool.size(), 2, "one with other streams stays open");
-        drop(places);
-        assert_eq!(pool.size(), 1);
+    #[test]
+    fn streams_share_connections_up_to_the_contract_s_limit() {
+        let clients = stream_clients();
+        let size = || lock(&clients.clients).len();
+        let mut open = places(&clients, 250);
+        assert_eq!(size(), 3);
+        open.drain(..100);
+        open.push(clients.place());
+        assert_eq!(
+            size(),
+            2,
+            "the fullest one with a place is used, and an empty one is closed"
+        );
+        open.truncate(149);
+        assert_eq!(size(), 2, "one with other streams stays open");
+        drop(open);
+        let last = clients.place();
+        assert_eq!(size(), 1);
+        drop(last);
     }
 
     /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn a_smaller_limit_of_the_service_is_learned_for_a_while() {
-        let (pool, now) = (pool(), Instant::now());
-        let mut all = places(&pool, 30, now);
-        let late = pool.place(now);
-        late.unanswered(now);
-        drop(late);
-        all.push(pool.place(now));
-        assert_eq!(pool.size(), 2);
-        let shortly_before = now + Duration::from_secs(9 * 60 + 59);
-        all.extend(places(&pool, 30, shortly_before));
-        assert_eq!(pool.size(), 3);
-        let later = now + Duration::from_mins(10);
-        all.extend(places(&pool, 70, later));
-        assert_eq!(pool.size(), 3, "the usual limit counts again");
-    }
-
-    /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn a_limit_that_was_learned_is_not_learned_again() {
-        let (pool, now) = (pool(), Instant::now());
-        let mut all = places(&pool, 30, now);
-        pool.place(now).unanswered(now);
-        let shortly_before = now + Duration::from_secs(9 * 60 + 59);
-        all[0].unanswered(shortly_before);
-        all.extend(places(&pool, 70, now + Duration::from_mins(10)));
-        assert_eq!(pool.size(), 1, "the usual limit counts again");
-    }
-
-    /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn streams_that_were_closed_do_not_count_for_the_limit() {
-        let (pool, now) = (pool(), Instant::now());
-        let mut all = places(&pool, 30, now);
-        all.truncate(20);
-        pool.place(now).unanswered(now);
-        all.extend(places(&pool, 1, now));
-        assert_eq!(pool.size(), 2, "twenty were open");
-    }
-
-    #[tokio::test]
-    async fn a_place_has_the_client_of_its_connection() {
+    #[test]
+    fn without_another_client_the_first_is_overfull() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = reqwest::Client::builder().tls_certs_only([]);
         let first = builder.user_agent("first").build().unwrap();
-        let pool = Arc::new(StreamPool::new(first, Box::new(|| None)));
-        let client = format!("{:?}", pool.place(Instant::now()).http());
-        assert!(client.contains("first"), "{client}");
-    }
-
-    /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn with_http1_an_unanswered_stream_teaches_nothing() {
-        let (pool, now) = (pool(), Instant::now());
-        let mut open = pool.place(now);
-        open.opened(false);
-        pool.place(now).unanswered(now);
-        let more = places(&pool, 99, now);
-        assert_eq!(pool.size(), 1);
-        drop((open, more));
-    }
-
-    /// Proves: P-streams-shared
-    #[tokio::test]
-    async fn a_silent_service_does_not_lower_the_limit() {
-        let (pool, now) = (pool(), Instant::now());
-        let silent: Vec<Place> = (0..10).map(|_| pool.place(now)).collect();
-        for place in &silent {
-            place.unanswered(now);
+        let clients = StreamClients::new(2, first, Box::new(|| None));
+        for place in places(&clients, 5) {
+            let client = format!("{:?}", place.http);
+            assert!(client.contains("first"), "{client}");
         }
-        let more = places(&pool, 90, now);
-        assert_eq!(pool.size(), 1);
-        drop((silent, more));
+        assert_eq!(lock(&clients.clients).len(), 1);
     }
 }
