@@ -11,7 +11,7 @@ use crate::api::Reason;
 use crate::api::contract::CodeClass;
 use crate::decide::backoff;
 use crate::decide::failure::{Call, Class, FailedCall, Failure, FailureKind, classify};
-use crate::service::send::{Head, PROBLEM_BYTES, Problem, refused};
+use crate::service::send::{Head, PROBLEM, PROBLEM_BYTES, refused};
 use crate::service::text::lossy;
 
 pub fn problem(input: &[u8]) {
@@ -53,10 +53,9 @@ pub fn problem(input: &[u8]) {
 
 /// As the client's own reading, which stops before a body that is too large.
 fn failure(head: Head, body: &[u8]) -> Failure {
-    let named = Problem::is_named_by(&head) && body.len() <= PROBLEM_BYTES;
-    let error = refused(head, named.then_some(body), &REDACTOR);
-    hides_the_token(&format!("{error:?} {error}"));
-    let failure = Failure::from(&error);
+    let named = head.is_media_type(PROBLEM) && body.len() <= PROBLEM_BYTES;
+    let failure = refused(head, named.then_some(body), &REDACTOR);
+    hides_the_token(&format!("{failure:?}"));
     assert_eq!(failure.code.is_some(), named && has_a_code(body));
     failure
 }

@@ -1,14 +1,10 @@
 //! The six operations, one attempt each, and what is kept of their answers.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use http::StatusCode;
-use reqwest::Response;
+use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, timeout_at};
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
@@ -17,27 +13,30 @@ use crate::decide::request::{body::sha256, canonical};
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
-use super::send::{
-    BodyError, CallError, Deadline, Head, Observer, Operation, Outcome, PROBLEM_BYTES, Problem,
-    Request, UnreadableReason, can_be_sent, refused,
-};
+use super::send::{Deadline, Head, Operation, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
 use super::{BaseUrl, EventStream};
+
+/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
+/// within 30 s.
+const CHECK_SECONDS: u64 = 10;
+/// Defect of an answer whose identity of the workspace repeats the token. With the token removed it would be the same
+/// for every workspace and no longer detect a mistake (rules 4 and 7).
+const TOKEN_IN_IDENTITY: &str =
+    "its identity of the workspace repeats the token; correct the contract file's pointers to it";
 
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
-pub(super) struct Inner {
-    pub(super) http: Arc<HttpClients>,
+struct Inner {
+    http: Arc<HttpClients>,
     base_url: BaseUrl,
     /// The hash of the CA bundle, if one was given.
     ca: Option<String>,
-    pub(super) contract: Arc<Contract>,
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) redactor: Arc<Redactor>,
+    sender: Sender,
 }
 
 impl Client {
@@ -61,9 +60,11 @@ impl Client {
                 http,
                 base_url: config.base_url,
                 ca,
-                redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
-                contract: config.contract,
-                observer: config.observer,
+                sender: Sender {
+                    redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
+                    contract: config.contract,
+                    observer: config.observer,
+                },
             }),
         }
     }
@@ -92,7 +93,7 @@ impl Client {
     }
 
     fn hidden(&self, text: &str) -> String {
-        self.inner.redactor.text(text)
+        self.inner.sender.redactor.text(text)
     }
 
     /// Address of the service.
@@ -103,12 +104,13 @@ impl Client {
     /// Removes this token from all later answers of the service (rule 7). Every call with a token does so
     /// automatically; this is for the check of the version, which comes first and has none.
     pub fn hide(&self, token: &Token) {
-        self.inner.redactor.remember(token);
+        self.inner.sender.redactor.remember(token);
     }
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
-    pub async fn version(&self) -> Result<VersionReply, CallError> {
-        self.check(Operation::Version, Request::version, Answer::version)
+    pub async fn version(&self) -> Result<VersionReply, Failure> {
+        let request = Request::public(self.base_url(), "/version");
+        self.call(Operation::Version, request, Answer::version)
             .await
     }
 
@@ -116,33 +118,33 @@ impl Client {
     pub async fn current_workspace(
         &self,
         credentials: &Credentials,
-    ) -> Result<WorkspaceReply, CallError> {
-        let request = |base: &BaseUrl| Request::current_workspace(base, credentials);
-        self.check(Operation::CurrentWorkspace, request, Answer::workspace)
+    ) -> Result<WorkspaceReply, Failure> {
+        let request = Request::current_workspace(self.base_url(), credentials);
+        self.call(Operation::CurrentWorkspace, request, Answer::workspace)
             .await
     }
 
     /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes (rule 1). A success
-    /// without a runId is [`CallError::Unreadable`].
+    /// without a runId can't be read.
     pub async fn create_run(
         &self,
         credentials: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::create_run(base, credentials, key, body);
+    ) -> Result<RunView, Failure> {
+        let request = Request::create_run(self.base_url(), credentials, key, body);
         self.call(Operation::CreateRun, request, Answer::created)
             .await
     }
 
-    /// `GET /runs/{runId}`: the truth about a run. An answer about another run is [`CallError::Unreadable`]; one that
-    /// names no run, or no state, leaves these fields empty.
+    /// `GET /runs/{runId}`: the truth about a run. An answer about another run can't be read; one that names no run, or
+    /// no state, leaves these fields empty.
     pub async fn get_run(
         &self,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::get_run(base, credentials, run_id);
+    ) -> Result<RunView, Failure> {
+        let request = Request::get_run(self.base_url(), credentials, run_id);
         self.call(Operation::GetRun, request, |answer| answer.run(run_id))
             .await
     }
@@ -153,12 +155,10 @@ impl Client {
         &self,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::cancel_run(base, credentials, run_id);
-        self.call(Operation::CancelRun, request, |answer| {
-            answer.cancelled(run_id)
-        })
-        .await
+    ) -> Result<RunView, Failure> {
+        let request = Request::cancel_run(self.base_url(), credentials, run_id);
+        let read = |answer: Answer| answer.cancelled(run_id);
+        self.call(Operation::CancelRun, request, read).await
     }
 
     /// `GET /runs/{runId}/events`, from the event after `last_event_id` on (rule 2). Starts at the beginning if there
@@ -169,216 +169,82 @@ impl Client {
         credentials: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
-    ) -> Result<EventStream, CallError> {
-        let started = Instant::now();
-        let result = async {
+    ) -> Result<EventStream, Failure> {
+        let sender = &self.inner.sender;
+        let attempt = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
             let place = self.inner.http.streams.place();
-            let (head, response) = self.accepted(&place.http, request, self.limit()).await?;
+            let (head, response) = sender.open(&place.http, request, sender.limit()).await?;
             if !head.is_media_type("text/event-stream") {
-                return Err(CallError::unreadable(
-                    &head,
-                    UnreadableReason::NotEventStream,
-                ));
+                return Err(head.unreadable("it is no event stream", None));
             }
-            let contract = &self.inner.contract;
-            let redactor = Arc::clone(&self.inner.redactor);
+            let redactor = Arc::clone(&sender.redactor);
             let status = head.status;
-            let stream = EventStream::new(head, (response, place), contract, redactor, resumed);
+            let stream =
+                EventStream::new(head, (response, place), &sender.contract, redactor, resumed);
             Ok((status, stream))
-        }
-        .await;
-        self.observe(Operation::RunEvents, started, result)
+        };
+        sender.reported(Operation::RunEvents, attempt).await
     }
-}
 
-/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
-/// within 30 s.
-const CHECK_SECONDS: u64 = 10;
+    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
+    pub async fn raw_version(&self) -> Result<RawAnswer, Failure> {
+        self.raw(Operation::Version, "/version").await
+    }
 
-/// A success with its HTTP status.
-pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
-
-impl Client {
-    /// Makes a call for a Run and reads a success to its end.
-    pub(super) async fn call<T>(
-        &self,
-        operation: Operation,
-        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
-        read: impl FnOnce(Answer) -> Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        let http = &self.inner.http.calls;
-        self.attempt(operation, (http, self.limit()), request, read)
+    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
+    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, Failure> {
+        self.raw(Operation::CurrentWorkspace, "/workspaces/current")
             .await
     }
 
-    /// Makes a call of a Workspace's check and reads a success to its end: on a connection separate from the calls of
-    /// all Runs, and within 10 s.
-    pub(super) async fn check<T>(
+    /// Sends a request without a token and reads the answer, whatever its status.
+    async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
+        let sender = &self.inner.sender;
+        let attempt = async {
+            let request = Request::public(self.base_url(), path)?;
+            let http = &self.inner.http.checks;
+            let (head, body) = sender.send(http, request, sender.limit()).await?;
+            let answer = RawAnswer {
+                status: head.status.as_u16(),
+                media_type: head.media_type,
+                request_id: head.request_id,
+                body,
+            };
+            Ok((head.status, answer))
+        };
+        sender.reported(operation, attempt).await
+    }
+
+    /// Makes one attempt and reads a success to its end. The calls of a Workspace's check have a connection separate
+    /// from the calls of all Runs, and 10 s.
+    async fn call<T>(
         &self,
         operation: Operation,
-        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
-        read: impl FnOnce(Answer) -> Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        let http = &self.inner.http.checks;
-        let seconds = self.inner.contract.timeouts().request_seconds;
-        let limit = Deadline::after(seconds.min(CHECK_SECONDS));
-        self.attempt(operation, (http, limit), request, read).await
-    }
-
-    async fn attempt<T>(
-        &self,
-        operation: Operation,
-        (http, limit): (&reqwest::Client, Deadline),
-        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
-        read: impl FnOnce(Answer) -> Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        let started = Instant::now();
-        let result = async {
-            let answer = self.answer(http, request(self.base_url())?, limit).await?;
-            Ok((answer.head.status, read(answer)?))
-        }
-        .await;
-        self.observe(operation, started, result)
-    }
-
-    async fn answer(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<Answer, CallError> {
-        let (head, mut response) = self.accepted(http, request, limit).await?;
-        let bytes = self.inner.contract.limits().body_bytes;
-        let Some(body) = self.body(&head, &mut response, bytes, limit).await? else {
-            let reason = UnreadableReason::TooLarge { limit: bytes };
-            return Err(CallError::unreadable(&head, reason));
-        };
-        Ok(Answer {
-            head,
-            body,
-            contract: Arc::clone(&self.inner.contract),
-            redactor: Arc::clone(&self.inner.redactor),
-        })
-    }
-
-    /// Sends a request; any status but a 2xx is an error.
-    pub(super) async fn accepted(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), CallError> {
-        let (head, response) = self.send(http, request, limit).await?;
-        let status = head.status;
-        if status.is_success() {
-            if head.compressed {
-                return Err(CallError::unreadable(&head, UnreadableReason::Compressed));
+        request: Result<Request, Failure>,
+        read: impl FnOnce(Answer) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let Inner { http, sender, .. } = &*self.inner;
+        let (http, limit) = match operation {
+            Operation::Version | Operation::CurrentWorkspace => {
+                let seconds = sender.contract.timeouts().request_seconds;
+                (&http.checks, Deadline::after(seconds.min(CHECK_SECONDS)))
             }
-            return Ok((head, response));
-        }
-        if status.is_client_error() || status.is_server_error() {
-            return Err(self.refusal(head, response, limit).await);
-        }
-        let reason = if status.is_redirection() {
-            UnreadableReason::Redirect
-        } else {
-            UnreadableReason::UnknownStatus
+            _ => (&http.calls, sender.limit()),
         };
-        Err(CallError::unreadable(&head, reason))
-    }
-
-    /// Sends a request and reads the answer's head.
-    pub(super) async fn send(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), CallError> {
-        if let Some(token) = &request.token {
-            self.hide(token);
-        }
-        let mut builder = http
-            .request(request.method, request.url)
-            .headers(request.headers);
-        if let Some(body) = request.body {
-            builder = builder.body(body);
-        }
-        let response = timeout_at(limit.at, builder.send())
-            .await
-            .map_err(|_| CallError::AwaitAnswer {
-                seconds: limit.seconds,
-            })?
-            .map_err(CallError::send)?;
-        let head = Head::read(&response, &self.inner.redactor);
-        Ok((head, response))
-    }
-
-    /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be concluded from it.
-    async fn refusal(&self, head: Head, mut response: Response, limit: Deadline) -> CallError {
-        let mut named = None;
-        if Problem::is_named_by(&head) {
-            let body = self.body(&head, &mut response, PROBLEM_BYTES, limit);
-            match body.await {
-                // `None` is too large to be the service's.
-                Ok(body) => named = body,
-                Err(error) => return error,
-            }
-        }
-        refused(head, named.as_deref(), &self.inner.redactor)
-    }
-
-    /// Reads a body in time; `None` if it is larger than `bytes`.
-    pub(super) async fn body(
-        &self,
-        head: &Head,
-        response: &mut Response,
-        bytes: usize,
-        limit: Deadline,
-    ) -> Result<Option<Bytes>, CallError> {
-        match timeout_at(limit.at, body(response, bytes)).await {
-            Ok(Ok(body)) => Ok(Some(body)),
-            Ok(Err(Unread::TooLarge)) => Ok(None),
-            Ok(Err(Unread::Cut(error))) => Err(CallError::body(head, BodyError::Cut(error))),
-            Err(_) => Err(CallError::body(
+        let attempt = async {
+            let (head, body) = sender.accepted(http, request?, limit).await?;
+            let status = head.status;
+            let answer = Answer {
                 head,
-                BodyError::TimedOut {
-                    seconds: limit.seconds,
-                },
-            )),
-        }
-    }
-
-    /// The contract file's `requestSeconds`, from now on.
-    pub(super) fn limit(&self) -> Deadline {
-        Deadline::after(self.inner.contract.timeouts().request_seconds)
-    }
-
-    /// Reports the result of a call to the observer and the log.
-    pub(super) fn observe<T>(
-        &self,
-        operation: Operation,
-        started: Instant,
-        result: Answered<T>,
-    ) -> Result<T, CallError> {
-        let outcome = Outcome {
-            http_status: match &result {
-                Ok((status, _)) => Some(status.as_u16()),
-                Err(error) => error.http_status(),
-            },
-            error: result.as_ref().err(),
-            elapsed: started.elapsed(),
+                body,
+                contract: Arc::clone(&sender.contract),
+                redactor: Arc::clone(&sender.redactor),
+            };
+            Ok((status, read(answer)?))
         };
-        tracing::debug!(
-            operation = operation.as_str(),
-            http.status = outcome.http_status,
-            request.id = outcome.error.and_then(CallError::request_id),
-            error = outcome.error.map(tracing::field::display),
-            "service call"
-        );
-        self.inner.observer.on_answer(operation, &outcome);
-        result.map(|(_, value)| value)
+        sender.reported(operation, attempt).await
     }
 }
 
@@ -402,38 +268,6 @@ pub struct WorkspaceReply {
     pub request_id: Option<String>,
 }
 
-/// A body that was not read.
-pub(super) enum Unread {
-    TooLarge,
-    Cut(reqwest::Error),
-}
-
-/// Reads a body of at most `limit` bytes. The received bytes are counted: a `Content-Length` may be wrong or absent.
-pub(super) async fn body(response: &mut Response, limit: usize) -> Result<Bytes, Unread> {
-    let announced = response.content_length().unwrap_or(0);
-    if usize::try_from(announced).map_or(true, |bytes| bytes > limit) {
-        return Err(Unread::TooLarge);
-    }
-    let mut body = BytesMut::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| Unread::Cut(error.without_url()))?
-    {
-        if body.len() + chunk.len() > limit {
-            return Err(Unread::TooLarge);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body.freeze())
-}
-
-/// The version that an answer names, fit to be shown.
-pub(super) fn version_in(value: &RawValue, contract: &Contract) -> Option<String> {
-    let version = contract.version_of(value)?;
-    Some(one_line(&version, MAX_SERVICE_VERSION))
-}
-
 /// A complete successful answer.
 pub(super) struct Answer {
     pub(super) head: Head,
@@ -443,8 +277,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn version(self) -> Result<VersionReply, CallError> {
-        let text = self.text();
+    pub(super) fn version(self) -> Result<VersionReply, Failure> {
+        let text = lossy(&self.body);
         let value = self.json(&text)?;
         Ok(VersionReply {
             version: self
@@ -455,12 +289,12 @@ impl Answer {
         })
     }
 
-    pub(super) fn workspace(self) -> Result<WorkspaceReply, CallError> {
-        let text = self.text();
+    pub(super) fn workspace(self) -> Result<WorkspaceReply, Failure> {
+        let text = lossy(&self.body);
         let value = self.json(&text)?;
         let identity = self.contract.identity_of(value);
         if identity.as_ref().is_some_and(|id| self.redactor.is_in(id)) {
-            return Err(self.unreadable(UnreadableReason::TokenInIdentity));
+            return Err(self.head.unreadable(TOKEN_IN_IDENTITY, None));
         }
         Ok(WorkspaceReply {
             identity,
@@ -473,25 +307,25 @@ impl Answer {
     }
 
     /// The created run. An answer without a runId is an error.
-    pub(super) fn created(self) -> Result<RunView, CallError> {
-        let text = self.text();
+    pub(super) fn created(self) -> Result<RunView, Failure> {
+        let text = lossy(&self.body);
         let value = self.json(&text)?;
         let view = self.view(value, None)?;
         if view.run_id.is_none() {
-            return Err(self.unreadable(UnreadableReason::NoRunId));
+            return Err(self.head.unreadable("it names no runId", None));
         }
         Ok(view)
     }
 
     /// The requested run.
-    pub(super) fn run(self, asked: &RunId) -> Result<RunView, CallError> {
-        let text = self.text();
+    pub(super) fn run(self, asked: &RunId) -> Result<RunView, Failure> {
+        let text = lossy(&self.body);
         let value = self.json(&text)?;
         self.view(value, Some(asked))
     }
 
     /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
-    pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, CallError> {
+    pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, Failure> {
         if self.body.trim_ascii().is_empty() {
             return Ok(RunView {
                 request_id: self.head.request_id,
@@ -501,16 +335,20 @@ impl Answer {
         self.run(asked)
     }
 
-    fn view(&self, value: &RawValue, asked: Option<&RunId>) -> Result<RunView, CallError> {
+    fn view(&self, value: &RawValue, asked: Option<&RunId>) -> Result<RunView, Failure> {
         let run_id = self.contract.run_id_of(value);
         if let Some(id) = &run_id {
-            RunId::parse(id)
-                .map_err(|error| self.unreadable(UnreadableReason::IllegalRunId(error)))?;
+            RunId::parse(id).map_err(|error| {
+                self.head
+                    .unreadable("its runId can't be used", Some(&error))
+            })?;
             if self.redactor.is_in(id) {
-                return Err(self.unreadable(UnreadableReason::TokenInRunId));
+                return Err(self.head.unreadable("its runId repeats the token", None));
             }
             if asked.is_some_and(|asked| asked.as_str() != id) {
-                return Err(self.unreadable(UnreadableReason::OtherRunId));
+                return Err(self
+                    .head
+                    .unreadable("it names another runId than the one asked for", None));
             }
         }
         Ok(RunView {
@@ -523,18 +361,10 @@ impl Answer {
         })
     }
 
-    fn text(&self) -> Cow<'_, str> {
-        lossy(&self.body)
-    }
-
     /// The document, as text: an answer may echo a workload of any depth.
-    fn json<'a>(&self, text: &'a str) -> Result<&'a RawValue, CallError> {
+    fn json<'a>(&self, text: &'a str) -> Result<&'a RawValue, Failure> {
         serde_json::from_str(text)
-            .map_err(|error| self.unreadable(UnreadableReason::NotJson(error)))
-    }
-
-    fn unreadable(&self, reason: UnreadableReason) -> CallError {
-        CallError::unreadable(&self.head, reason)
+            .map_err(|error| self.head.unreadable("it is not JSON", Some(&error)))
     }
 }
 
@@ -566,47 +396,7 @@ impl RawAnswer {
     /// The version that a `/version` document names, as [`Client::version`](Client::version) would return it.
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {
         let document = serde_json::value::to_raw_value(document).ok()?;
-        version_in(&document, contract)
-    }
-}
-
-impl Client {
-    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
-    pub async fn raw_version(&self) -> Result<RawAnswer, CallError> {
-        self.raw(Operation::Version, Request::version).await
-    }
-
-    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
-    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
-        self.raw(
-            Operation::CurrentWorkspace,
-            Request::workspace_without_token,
-        )
-        .await
-    }
-
-    /// Sends a request and reads the answer, whatever its status.
-    async fn raw(
-        &self,
-        operation: Operation,
-        request: fn(&BaseUrl) -> Result<Request, CallError>,
-    ) -> Result<RawAnswer, CallError> {
-        let started = Instant::now();
-        let result = async {
-            let (http, limit) = (&self.inner.http.checks, self.limit());
-            let request = request(self.base_url())?;
-            let (head, mut response) = self.send(http, request, limit).await?;
-            let bytes = self.inner.contract.limits().body_bytes;
-            let body = self.body(&head, &mut response, bytes, limit).await?;
-            let answer = RawAnswer {
-                status: head.status.as_u16(),
-                media_type: head.media_type,
-                request_id: head.request_id,
-                body,
-            };
-            Ok((head.status, answer))
-        }
-        .await;
-        self.observe(operation, started, result)
+        let version = contract.version_of(&document)?;
+        Some(one_line(&version, MAX_SERVICE_VERSION))
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! # Flow
 //! A [`Client`] is made for one [`BaseUrl`] and used with [`Credentials`] that may change between calls. Each of its
-//! six operations makes **one attempt** and returns its result, or a [`CallError`], which becomes a plain
-//! [`Failure`](crate::decide::failure::Failure). Retries are policy and live in [`decide`](crate::decide). The
-//! event stream is an [`EventStream`]: its owner resumes it by opening another with its last event's id.
+//! six operations makes **one attempt** and returns its result, or a [`Failure`](crate::decide::failure::Failure).
+//! Retries are policy and live in [`decide`](crate::decide). The event stream is an [`EventStream`]: its owner resumes
+//! it by opening another with its last event's id.
 //!
 //! # Guarantees
 //! - The token is sent only to an allow-listed address, over https except for loopback; no redirect is followed and no
@@ -41,9 +41,6 @@ pub use identity::{
     Credentials, IdempotencyKey, IdempotencyKeyError, RunId, RunIdError, Token, TokenError,
     WorkspaceId, WorkspaceIdError,
 };
-pub use send::{
-    BareAnswer, BodyError, BoxError, CallError, Observer, Operation, Outcome, Problem,
-    UnreadableReason,
-};
+pub use send::{Observer, Operation};
 pub use sse::{Event, StreamItem};
 pub use stream::EventStream;

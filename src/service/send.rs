@@ -1,10 +1,13 @@
-//! The parts of one attempt: the request, the answer's head, a problem, the failure, the time limit, the report.
+//! One attempt: a request is built and sent, its answer is read in time and judged by its status, and the attempt is
+//! reported.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
     RETRY_AFTER,
@@ -16,16 +19,46 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::tz::TimeZone;
 use reqwest::Response;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+use crate::api::contract::Contract;
 use crate::api::limits::MAX_CODE;
 use crate::clock;
 use crate::decide::failure::{Failure, FailureKind};
 
 use super::BaseUrl;
-use super::identity::{Credentials, IdempotencyKey, RunId, RunIdError, Token};
-use super::text::{MESSAGE_BYTES, Redactor, lossy, one_line, request_id, with_causes};
+use super::identity::{Credentials, IdempotencyKey, RunId, Token};
+use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
+
+/// The header with the request's id (rule 11).
+const REQUEST_ID: &str = "x-request-id";
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const WORKSPACE_ID: &str = "x-service-workspace-id";
+const LAST_EVENT_ID: &str = "last-event-id";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Errors are problems (rule 8), so they are accepted as well.
+const ACCEPT_JSON: HeaderValue =
+    HeaderValue::from_static("application/json, application/problem+json");
+const ACCEPT_EVENTS: HeaderValue =
+    HeaderValue::from_static("text/event-stream, application/problem+json");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// The media type of a problem (rule 8). Only it decides: an `application/json` body with a `code` in it is a proxy's own.
+pub(super) const PROBLEM: &str = "application/problem+json";
+/// Bytes of a problem body; a larger one is not the service's.
+pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
+
+/// The longest time limit, 30 days: a contract file may name any number of seconds.
+const FAR: Duration = Duration::from_hours(720);
+/// `ENFILE` and `EMFILE`, on every Unix.
+const NO_FILE: [i32; 2] = [23, 24];
+
+/// Defect of a compressed answer. Nothing is decompressed: a few bytes may expand to any number.
+const COMPRESSED: &str = "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands before the service leave its answers as they are";
+/// How an answer ends whose connection was cut.
+pub(super) const REST_LOST: &str = "failed to receive the rest";
 
 /// The service's six operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,40 +101,16 @@ impl Operation {
     }
 }
 
-/// Outcome of one call.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome<'a> {
-    /// The HTTP status, if there was an answer.
-    pub http_status: Option<u16>,
-    /// The error; `None` for a success.
-    pub error: Option<&'a CallError>,
-    /// From the call to its end. For an event stream, to its opening.
-    pub elapsed: Duration,
-}
-
 /// Called once for every call, when it is over. Must not block.
 pub trait Observer: Send + Sync {
-    /// A call is over.
-    fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>);
+    /// A call is over, with this HTTP status if there was an answer. It took so long; an event stream, to its opening.
+    fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration);
 }
 
 /// Counts nothing.
 impl Observer for () {
-    fn on_answer(&self, _: Operation, _: &Outcome<'_>) {}
+    fn ended(&self, _: Operation, _: Option<u16>, _: Duration) {}
 }
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Errors are problems (rule 8), so they are accepted as well.
-const ACCEPT_JSON: HeaderValue =
-    HeaderValue::from_static("application/json, application/problem+json");
-const ACCEPT_EVENTS: HeaderValue =
-    HeaderValue::from_static("text/event-stream, application/problem+json");
-const NONE: HeaderValue = HeaderValue::from_static("0");
-const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
-
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const WORKSPACE_ID: &str = "x-service-workspace-id";
-const LAST_EVENT_ID: &str = "last-event-id";
 
 /// A request that is ready to be sent.
 pub(super) struct Request {
@@ -114,21 +123,16 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The only request without credentials (rule 3).
-    pub(super) fn version(base: &BaseUrl) -> Result<Self, CallError> {
-        Self::new(base, Method::GET, "/version")
+    /// A request without credentials: `/version` needs none, and any other must then be refused (rule 3).
+    pub(super) fn public(base: &BaseUrl, path: &str) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, path)
     }
 
     pub(super) fn current_workspace(
         base: &BaseUrl,
         credentials: &Credentials,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Failure> {
         Self::new(base, Method::GET, "/workspaces/current")?.authorized(credentials)
-    }
-
-    /// Without the token that it needs, so that it must be refused (rule 3).
-    pub(super) fn workspace_without_token(base: &BaseUrl) -> Result<Self, CallError> {
-        Self::new(base, Method::GET, "/workspaces/current")
     }
 
     pub(super) fn create_run(
@@ -136,7 +140,7 @@ impl Request {
         credentials: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Failure> {
         let mut request = Self::new(base, Method::POST, "/runs")?.authorized(credentials)?;
         request
             .headers
@@ -150,7 +154,7 @@ impl Request {
         base: &BaseUrl,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Failure> {
         Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?
             .authorized(credentials)
     }
@@ -159,11 +163,13 @@ impl Request {
         base: &BaseUrl,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Failure> {
         let path = format!("/runs/{}:cancel", run_id.segment());
         let mut request = Self::new(base, Method::POST, &path)?.authorized(credentials)?;
         // Sent explicitly: a POST without a length is refused (411) by some proxies.
-        request.headers.insert(CONTENT_LENGTH, NONE);
+        request
+            .headers
+            .insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         Ok(request)
     }
 
@@ -173,7 +179,7 @@ impl Request {
         credentials: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, Failure> {
         let path = format!("/runs/{}/events", run_id.segment());
         let mut request = Self::new(base, Method::GET, &path)?.authorized(credentials)?;
         request.headers.insert(ACCEPT, ACCEPT_EVENTS);
@@ -185,7 +191,7 @@ impl Request {
         Ok(request)
     }
 
-    fn new(base: &BaseUrl, method: Method, path: &str) -> Result<Self, CallError> {
+    fn new(base: &BaseUrl, method: Method, path: &str) -> Result<Self, Failure> {
         let url = Url::parse(&format!("{base}{path}")).map_err(unsendable)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, ACCEPT_JSON);
@@ -199,7 +205,7 @@ impl Request {
         })
     }
 
-    fn authorized(mut self, credentials: &Credentials) -> Result<Self, CallError> {
+    fn authorized(mut self, credentials: &Credentials) -> Result<Self, Failure> {
         let token = credentials.token.header().map_err(unsendable)?;
         self.headers.insert(AUTHORIZATION, token);
         if let Some(id) = &credentials.workspace_id {
@@ -216,12 +222,28 @@ pub(super) fn can_be_sent(id: &str) -> bool {
     HeaderValue::from_bytes(id.as_bytes()).is_ok()
 }
 
-fn unsendable(error: impl Into<BoxError>) -> CallError {
-    CallError::BuildRequest(error.into())
+fn unsendable(error: impl Error + 'static) -> Failure {
+    let text = message("failed to build the request", Some(&error));
+    Failure::new(FailureKind::NotSent, text)
 }
 
-/// The header with the request's id (rule 11).
-const REQUEST_ID: &str = "x-request-id";
+/// End of a time limit.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) at: Instant,
+    /// The whole limit, for messages.
+    pub(super) seconds: u64,
+}
+
+impl Deadline {
+    /// The instant so many seconds from now, 30 days at most.
+    pub(super) fn after(seconds: u64) -> Self {
+        Self {
+            at: Instant::now() + Duration::from_secs(seconds).min(FAR),
+            seconds,
+        }
+    }
+}
 
 /// The used parts of an answer's status line and headers.
 #[derive(Debug)]
@@ -261,343 +283,247 @@ impl Head {
     pub(super) fn is_media_type(&self, name: &str) -> bool {
         self.media_type.as_deref() == Some(name)
     }
-}
 
-/// Bytes of a problem body; a larger one is not the service's.
-pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
-const MEDIA_TYPE: &str = "application/problem+json";
-
-/// An error as the service describes it (rule 8). No field holds the token.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the service answered HTTP {status} with the code {code:?}")]
-pub struct Problem {
-    /// The answer's status, 400 to 599.
-    pub status: u16,
-    /// Stable and machine-readable: policy branches on it. One line of at most 128 bytes.
-    pub code: String,
-    /// For a person; never branched on. One line of at most 512 bytes.
-    pub title: Option<String>,
-    /// The same request may succeed later, by the service's answer (rule 10).
-    pub retryable: Option<bool>,
-    /// `X-Request-ID`, else the body's `requestId` (rule 11).
-    pub request_id: Option<String>,
-    /// The answer's `Retry-After`, unclamped.
-    pub retry_after: Option<Duration>,
-}
-
-impl Problem {
-    /// Whether an answer declares its body a problem. Only the media type decides (rule 8): an `application/json` body
-    /// with a `code` in it is a proxy's own.
-    pub(super) fn is_named_by(head: &Head) -> bool {
-        head.is_media_type(MEDIA_TYPE)
+    /// The failure to understand an answer that is no error.
+    pub(super) fn unreadable(&self, defect: &str, cause: Cause<'_>) -> Failure {
+        let status = self.status.as_u16();
+        let text = format!("failed to read the service's answer (HTTP {status}): {defect}");
+        self.failure(FailureKind::Unreadable, &text, cause)
     }
 
-    /// Reads a body. `None` if it is no JSON object with a `code`: then it is not the service's, despite its media
-    /// type. All other fields may be absent or of the wrong type.
-    pub(super) fn read(head: &Head, body: &[u8], redactor: &Redactor) -> Option<Self> {
-        let body = lossy(body);
-        // Fields that are not read, such as `params`, may be of any depth.
-        let fields: HashMap<String, &RawValue> = serde_json::from_str(&body).ok()?;
-        let string = |field: &str| serde_json::from_str::<String>(fields.get(field)?.get()).ok();
-        let text = |field: &str, max: usize| {
-            let text = one_line(&redactor.text(&string(field)?), max);
-            (!text.is_empty()).then_some(text)
-        };
-        Some(Self {
-            status: head.status.as_u16(),
-            code: text("code", MAX_CODE)?,
-            title: text("title", MESSAGE_BYTES),
-            retryable: fields
-                .get("retryable")
-                .and_then(|value| serde_json::from_str(value.get()).ok()),
-            request_id: head.request_id.clone().or_else(|| {
-                let id = string("requestId")?;
-                request_id(id.as_bytes()).filter(|id| !redactor.is_in(id))
-            }),
-            retry_after: head.retry_after,
-        })
+    /// The failure to receive an answer that began.
+    pub(super) fn cut(&self, how: &str, cause: Cause<'_>) -> Failure {
+        let text = format!("failed to read the service's answer to its end: {how}");
+        self.failure(FailureKind::NoAnswer, &text, cause)
+    }
+
+    fn failure(&self, kind: FailureKind, text: &str, cause: Cause<'_>) -> Failure {
+        Failure {
+            http_status: Some(self.status.as_u16()),
+            request_id: self.request_id.clone(),
+            ..Failure::new(kind, message(text, cause))
+        }
     }
 }
 
-/// Error of an error status, by the body of the answer if that is a problem.
-pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -> CallError {
-    match problem.and_then(|body| Problem::read(&head, body, redactor)) {
-        Some(problem) => CallError::Problem(Box::new(problem)),
-        None => CallError::Bare(Box::new(BareAnswer {
-            status: head.status.as_u16(),
-            request_id: head.request_id,
-            retry_after: head.retry_after,
-        })),
-    }
+/// The failure that an error status stands for; `body` is that of an answer that declares it a problem (rule 8).
+pub(super) fn refused(head: Head, body: Option<&[u8]>, redactor: &Redactor) -> Failure {
+    let status = head.status.as_u16();
+    let bare = Failure {
+        http_status: Some(status),
+        request_id: head.request_id,
+        retry_after: head.retry_after,
+        ..Failure::new(
+            FailureKind::Answered,
+            format!("the service answered HTTP {status} without a problem body"),
+        )
+    };
+    let problem = body.and_then(|body| problem(&bare, status, body, redactor));
+    problem.unwrap_or(bare)
 }
 
-/// `ENFILE` and `EMFILE`, on every Unix.
-const NO_FILE: [i32; 2] = [23, 24];
-
-/// A cause whose type is private.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Error of one attempt of a call. Holds no token, no body and no URL.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The request can't be written: nothing was sent.
-    #[error("failed to build the request")]
-    BuildRequest(#[source] BoxError),
-    /// No connection: name not found, refused, TLS not agreed on, timeout.
-    #[error("failed to connect to the service")]
-    Connect(#[source] reqwest::Error),
-    /// Connected, but no answer: the request's outcome is unknown.
-    #[error("failed to get an answer from the service")]
-    Exchange(#[source] reqwest::Error),
-    /// No answer in time: the request's outcome is unknown.
-    #[error("failed to get an answer from the service within {seconds} s")]
-    AwaitAnswer {
-        /// The contract file's `requestSeconds`.
-        seconds: u64,
-    },
-    /// The answer began but did not end.
-    #[error("failed to read the service's answer to its end")]
-    ReadBody {
-        /// The answer's status.
-        status: u16,
-        /// Its request id (rule 11).
-        request_id: Option<String>,
-        /// The cause.
-        source: BodyError,
-    },
-    /// An answer with a problem body (rule 8).
-    #[error(transparent)]
-    Problem(Box<Problem>),
-    /// An error status without a problem body, a proxy's own page for example.
-    #[error(transparent)]
-    Bare(Box<BareAnswer>),
-    /// An answer that is no error, but doesn't follow the contract.
-    #[error("failed to read the service's answer (HTTP {status})")]
-    Unreadable {
-        /// The answer's status.
-        status: u16,
-        /// Its request id (rule 11).
-        request_id: Option<String>,
-        /// The cause.
-        #[source]
-        reason: UnreadableReason,
-    },
+/// Reads a problem. `None` if it is no JSON object with a `code`: then it is not the service's, despite its media type.
+/// All other fields may be absent or of the wrong type.
+fn problem(bare: &Failure, status: u16, body: &[u8], redactor: &Redactor) -> Option<Failure> {
+    let body = lossy(body);
+    // Fields that are not read, such as `params`, may be of any depth.
+    let fields: HashMap<String, &RawValue> = serde_json::from_str(&body).ok()?;
+    let string = |field: &str| serde_json::from_str::<String>(fields.get(field)?.get()).ok();
+    let text = |field: &str, max: usize| {
+        let text = one_line(&redactor.text(&string(field)?), max);
+        (!text.is_empty()).then_some(text)
+    };
+    let code = text("code", MAX_CODE)?;
+    let untitled = || format!("the service answered HTTP {status} with the code {code:?}");
+    Some(Failure {
+        message: text("title", MESSAGE_BYTES).unwrap_or_else(untitled),
+        retryable: fields
+            .get("retryable")
+            .and_then(|value| serde_json::from_str(value.get()).ok()),
+        request_id: bare.request_id.clone().or_else(|| {
+            let id = string("requestId")?;
+            request_id(id.as_bytes()).filter(|id| !redactor.is_in(id))
+        }),
+        code: Some(code),
+        ..bare.clone()
+    })
 }
 
-/// An error status without a problem body.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the service answered HTTP {status} without a problem body")]
-pub struct BareAnswer {
-    /// The answer's status, 400 to 599.
-    pub status: u16,
-    /// Its request id (rule 11).
-    pub request_id: Option<String>,
-    /// Its `Retry-After`, unclamped.
-    pub retry_after: Option<Duration>,
-}
-
-/// Reason why a body was not read to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum BodyError {
-    /// The connection was cut.
-    #[error("failed to receive the rest")]
-    Cut(#[source] reqwest::Error),
-    /// The call's time was over.
-    #[error("it did not end within {seconds} s")]
-    TimedOut {
-        /// The contract file's `requestSeconds`.
-        seconds: u64,
-    },
-    /// An event stream without a byte, not even a comment.
-    #[error("nothing was received for {seconds} s")]
-    Idle {
-        /// The contract file's `streamIdleSeconds`.
-        seconds: u64,
-    },
-}
-
-/// Defect of an answer that is no error.
-#[derive(Debug, thiserror::Error)]
-pub enum UnreadableReason {
-    /// 3xx.
-    #[error("it is a redirect, and redirects are not followed; correct the base URL")]
-    Redirect,
-    /// Neither success, redirect nor error.
-    #[error("its status has no meaning here")]
-    UnknownStatus,
-    /// More bytes than the contract file allows.
-    #[error("it is larger than {limit} bytes")]
-    TooLarge {
-        /// The contract file's `bodyBytes`.
-        limit: usize,
-    },
-    /// Compressed, though the request asked for an uncompressed answer. Nothing is decompressed: a few bytes may expand
-    /// to any number.
-    #[error(
-        "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands \
-         before the service leave its answers as they are"
-    )]
-    Compressed,
-    /// Not JSON.
-    #[error("it is not JSON")]
-    NotJson(#[source] serde_json::Error),
-    /// No runId at the contract file's pointers.
-    #[error("it names no runId")]
-    NoRunId,
-    /// A runId that can't be used.
-    #[error("its runId can't be used")]
-    IllegalRunId(#[source] RunIdError),
-    /// The runId repeats the token, and would bring it into URLs (rule 7).
-    #[error("its runId repeats the token")]
-    TokenInRunId,
-    /// The workspace's identity repeats the token. With the token removed it would be the same for every workspace and
-    /// no longer detect a mistake (rules 4 and 7).
-    #[error(
-        "its identity of the workspace repeats the token; correct the contract file's pointers to it"
-    )]
-    TokenInIdentity,
-    /// Another run than the requested one.
-    #[error("it names another runId than the one asked for")]
-    OtherRunId,
-    /// Not `text/event-stream`.
-    #[error("it is no event stream")]
-    NotEventStream,
-}
-
-impl CallError {
-    pub(super) fn unreadable(head: &Head, reason: UnreadableReason) -> Self {
-        Self::Unreadable {
-            status: head.status.as_u16(),
-            request_id: head.request_id.clone(),
-            reason,
-        }
+/// The failure to send a request or to get an answer's head. The URL, which reqwest keeps, is dropped.
+fn unanswered(error: reqwest::Error) -> Failure {
+    let error = error.without_url();
+    if error.is_builder() {
+        return unsendable(error);
     }
-
-    pub(super) fn body(head: &Head, source: BodyError) -> Self {
-        Self::ReadBody {
-            status: head.status.as_u16(),
-            request_id: head.request_id.clone(),
-            source,
-        }
-    }
-
-    /// Error of sending, by its cause; the URL, which reqwest keeps, is dropped.
-    pub(super) fn send(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        if error.is_builder() {
-            Self::BuildRequest(error.into())
-        } else if error.is_connect() {
-            Self::Connect(error)
-        } else {
-            Self::Exchange(error)
-        }
-    }
-
-    /// Kind of the failure.
-    pub fn kind(&self) -> FailureKind {
-        match self {
-            Self::BuildRequest(_) => FailureKind::NotSent,
-            Self::Connect(error) if no_file(error) => FailureKind::NoFile,
-            Self::Connect(_)
-            | Self::Exchange(_)
-            | Self::AwaitAnswer { .. }
-            | Self::ReadBody { .. } => FailureKind::NoAnswer,
-            Self::Problem(_) | Self::Bare(_) => FailureKind::Answered,
-            Self::Unreadable { .. } => FailureKind::Unreadable,
-        }
-    }
-
-    /// The HTTP status, if there was an answer.
-    pub fn http_status(&self) -> Option<u16> {
-        match self {
-            Self::BuildRequest(_)
-            | Self::Connect(_)
-            | Self::Exchange(_)
-            | Self::AwaitAnswer { .. } => None,
-            Self::ReadBody { status, .. } | Self::Unreadable { status, .. } => Some(*status),
-            Self::Problem(problem) => Some(problem.status),
-            Self::Bare(bare) => Some(bare.status),
-        }
-    }
-
-    /// The request's id, if an answer named it (rule 11).
-    pub fn request_id(&self) -> Option<&str> {
-        match self {
-            Self::BuildRequest(_)
-            | Self::Connect(_)
-            | Self::Exchange(_)
-            | Self::AwaitAnswer { .. } => None,
-            Self::ReadBody { request_id, .. } | Self::Unreadable { request_id, .. } => {
-                request_id.as_deref()
-            }
-            Self::Problem(problem) => problem.request_id.as_deref(),
-            Self::Bare(bare) => bare.request_id.as_deref(),
-        }
-    }
-
-    /// The problem, if there is one (rule 8).
-    pub fn problem(&self) -> Option<&Problem> {
-        match self {
-            Self::Problem(problem) => Some(problem),
-            _ => None,
-        }
-    }
-
-    /// The answer's `Retry-After`, unclamped.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Problem(problem) => problem.retry_after,
-            Self::Bare(bare) => bare.retry_after,
-            _ => None,
-        }
-    }
+    let kind = if error.is_connect() && no_file(&error) {
+        FailureKind::NoFile
+    } else {
+        FailureKind::NoAnswer
+    };
+    let text = if error.is_connect() {
+        "failed to connect to the service"
+    } else {
+        "failed to get an answer from the service"
+    };
+    Failure::new(kind, message(text, Some(&error)))
 }
 
 /// Whether a connection failed because this process, or the machine, may open no more files.
-fn no_file(error: &(dyn std::error::Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| error.source());
+fn no_file(error: &(dyn Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
     causes
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .filter_map(io::Error::raw_os_error)
         .any(|code| NO_FILE.contains(&code))
 }
 
-impl From<&CallError> for Failure {
-    fn from(error: &CallError) -> Self {
-        let problem = error.problem();
-        let message = match problem.and_then(|p| p.title.as_deref()) {
-            Some(title) => one_line(title, MESSAGE_BYTES),
-            None => with_causes(error),
+/// Makes the attempts of one client.
+pub(super) struct Sender {
+    pub(super) contract: Arc<Contract>,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) observer: Arc<dyn Observer>,
+}
+
+impl Sender {
+    /// The contract file's `requestSeconds`, from now on.
+    pub(super) fn limit(&self) -> Deadline {
+        Deadline::after(self.contract.timeouts().request_seconds)
+    }
+
+    /// Reports an attempt to the observer and the log when it is over.
+    pub(super) async fn reported<T>(
+        &self,
+        operation: Operation,
+        attempt: impl Future<Output = Result<(StatusCode, T), Failure>>,
+    ) -> Result<T, Failure> {
+        let started = Instant::now();
+        let result = attempt.await;
+        let failure = result.as_ref().err();
+        let http_status = match &result {
+            Ok((status, _)) => Some(status.as_u16()),
+            Err(failure) => failure.http_status,
         };
-        Self {
-            kind: error.kind(),
-            http_status: error.http_status(),
-            code: problem.map(|p| p.code.clone()),
-            request_id: error.request_id().map(str::to_owned),
-            retryable: problem.and_then(|p| p.retryable),
-            retry_after: error.retry_after(),
-            message,
+        tracing::debug!(
+            operation = operation.as_str(),
+            http.status = http_status,
+            request.id = failure.and_then(|failure| failure.request_id.as_deref()),
+            error = failure.map(|failure| failure.message.as_str()),
+            "service call"
+        );
+        self.observer
+            .ended(operation, http_status, started.elapsed());
+        result.map(|(_, value)| value)
+    }
+
+    /// Sends a request and reads the answer, whatever its status; no body if it is larger than the contract file's
+    /// `bodyBytes`.
+    pub(super) async fn send(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Option<Bytes>), Failure> {
+        let (head, mut response) = self.begin(http, request, limit).await?;
+        let most = self.contract.limits().body_bytes;
+        let body = body(&head, &mut response, most, limit).await?;
+        Ok((head, body))
+    }
+
+    /// Sends a request and reads the answer's head; any status but a 2xx is a failure.
+    pub(super) async fn open(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Response), Failure> {
+        let (head, mut response) = self.begin(http, request, limit).await?;
+        let status = head.status;
+        if status.is_success() && !head.compressed {
+            return Ok((head, response));
         }
+        if status.is_client_error() || status.is_server_error() {
+            // A body that is no problem is not read: nothing may be concluded from it.
+            let body = if head.is_media_type(PROBLEM) {
+                body(&head, &mut response, PROBLEM_BYTES, limit).await?
+            } else {
+                None
+            };
+            return Err(refused(head, body.as_deref(), &self.redactor));
+        }
+        let defect = if status.is_success() {
+            COMPRESSED
+        } else if status.is_redirection() {
+            "it is a redirect, and redirects are not followed; correct the base URL"
+        } else {
+            "its status has no meaning here"
+        };
+        Err(head.unreadable(defect, None))
+    }
+
+    /// The same, with the whole body of a 2xx.
+    pub(super) async fn accepted(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Bytes), Failure> {
+        let (head, mut response) = self.open(http, request, limit).await?;
+        let most = self.contract.limits().body_bytes;
+        match body(&head, &mut response, most, limit).await? {
+            Some(body) => Ok((head, body)),
+            None => Err(head.unreadable(&format!("it is larger than {most} bytes"), None)),
+        }
+    }
+
+    async fn begin(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Response), Failure> {
+        if let Some(token) = &request.token {
+            self.redactor.remember(token);
+        }
+        let mut builder = http
+            .request(request.method, request.url)
+            .headers(request.headers);
+        if let Some(body) = request.body {
+            builder = builder.body(body);
+        }
+        let Ok(sent) = timeout_at(limit.at, builder.send()).await else {
+            let seconds = limit.seconds;
+            let text = format!("failed to get an answer from the service within {seconds} s");
+            return Err(Failure::new(FailureKind::NoAnswer, text));
+        };
+        let response = sent.map_err(unanswered)?;
+        let head = Head::read(&response, &self.redactor);
+        Ok((head, response))
     }
 }
 
-/// The longest time limit, 30 days: a contract file may name any number of seconds.
-const FAR: Duration = Duration::from_hours(720);
-
-/// End of a time limit.
-#[derive(Clone, Copy)]
-pub(super) struct Deadline {
-    pub(super) at: Instant,
-    /// The whole limit, for messages.
-    pub(super) seconds: u64,
-}
-
-impl Deadline {
-    /// The instant so many seconds from now, 30 days at most.
-    pub(super) fn after(seconds: u64) -> Self {
-        Self {
-            at: Instant::now() + Duration::from_secs(seconds).min(FAR),
-            seconds,
+/// Reads a body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a `Content-Length` may
+/// be wrong or absent.
+async fn body(
+    head: &Head,
+    response: &mut Response,
+    most: usize,
+    limit: Deadline,
+) -> Result<Option<Bytes>, Failure> {
+    let announced = response.content_length().unwrap_or(0);
+    if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
+        return Ok(None);
+    }
+    let mut body = BytesMut::new();
+    loop {
+        match timeout_at(limit.at, response.chunk()).await {
+            Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
+            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            Ok(Ok(None)) => return Ok(Some(body.freeze())),
+            Ok(Err(error)) => return Err(head.cut(REST_LOST, Some(&error.without_url()))),
+            Err(_) => {
+                let how = format!("it did not end within {} s", limit.seconds);
+                return Err(head.cut(&how, None));
+            }
         }
     }
 }
@@ -677,7 +603,7 @@ mod tests {
                 .build()
                 .unwrap();
             let call = client.get("http://service.example").send();
-            CallError::send(call.await.unwrap_err()).kind()
+            unanswered(call.await.unwrap_err()).kind
         };
         for code in NO_FILE {
             assert_eq!(kind(code).await, FailureKind::NoFile, "{code}");

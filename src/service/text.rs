@@ -26,7 +26,7 @@ use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::contract::Contract;
-use crate::util::lock;
+use crate::util::{chained, lock};
 
 use super::identity::Token;
 
@@ -224,22 +224,12 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
     cut(text.trim().to_owned(), max)
 }
 
-/// An error with all its causes, on one line of at most [`MESSAGE_BYTES`].
-pub(super) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let cause_text = error.to_string();
-        // reqwest's own texts ("error sending request") are less specific than the layers around it, and some libraries
-        // repeat their cause in their own text.
-        let says_less = error.is::<reqwest::Error>() && error.source().is_some();
-        if !says_less && !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        cause = error.source();
-    }
-    one_line(&text, MESSAGE_BYTES)
+/// The cause of a failure, if there is one.
+pub(super) type Cause<'a> = Option<&'a (dyn Error + 'static)>;
+
+/// A text and the causes below it, on one line of at most [`MESSAGE_BYTES`].
+pub(super) fn message(text: impl Into<String>, cause: Cause<'_>) -> String {
+    one_line(&chained(text.into(), cause), MESSAGE_BYTES)
 }
 
 /// A request id fit to be shown and logged: visible ASCII, 1 to 128 characters (rule 11).

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use futures::future::join_all;
 use run_operator::api::contract::Contract;
-use run_operator::service::{CallError, Client, ClientConfig, EventStream};
+use run_operator::decide::failure::Failure;
+use run_operator::service::{Client, ClientConfig, EventStream};
 
 use crate::reference_service::Reference;
 use crate::support::*;
@@ -22,7 +23,7 @@ fn client_of(service: &Reference, contract: Contract) -> Client {
 }
 
 /// Opens the streams of so many runs at once.
-async fn open(client: &Client, runs: usize) -> Vec<Result<EventStream, CallError>> {
+async fn open(client: &Client, runs: usize) -> Vec<Result<EventStream, Failure>> {
     let credentials = &credentials_of("dev");
     let one = async |number: usize| {
         let key = key(&format!("run-{number}"));

@@ -24,7 +24,7 @@ use crate::decide::{
     Effect,
     failure::{Capacity, FailedCall, Failure, FailureKind, RunView},
 };
-use crate::service::{CallError, IdempotencyKey, RunId};
+use crate::service::{IdempotencyKey, RunId};
 
 use super::{pass::Pass, policy::learning, settled};
 
@@ -226,15 +226,14 @@ async fn create(session: &ClientSession, key: &str, body: &[u8]) -> Result<RunVi
         .client
         .create_run(&session.credentials, &key, body)
         .await
-        .map_err(|error| Failure::from(&error))
 }
 
 async fn with_run(
     run_id: &str,
-    call: impl AsyncFnOnce(&RunId) -> Result<RunView, CallError>,
+    call: impl AsyncFnOnce(&RunId) -> Result<RunView, Failure>,
 ) -> Result<RunView, Failure> {
     let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
-    call(&run_id).await.map_err(|error| Failure::from(&error))
+    call(&run_id).await
 }
 
 fn not_sent(error: &dyn std::error::Error) -> Failure {

@@ -80,8 +80,7 @@ pub(crate) async fn check<K: Kind>(
             check.request_id = reply.request_id.or(check.request_id);
             (check, Some(prepared))
         }
-        Err(error) => {
-            let failure = Failure::from(&error);
+        Err(failure) => {
             check.obstacle = Some(failed(ctx, key, Call::Workspace, failure));
             (check, None)
         }

@@ -17,7 +17,6 @@ use crate::decide::{
     failure::{Call, Capacity, FailedCall, Failure},
 };
 use crate::service::{EventStream, StreamItem};
-use crate::util::error_chain;
 
 use super::{End, Follower, Resume};
 
@@ -59,7 +58,7 @@ impl Follower {
                 .client
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
-            opened = opening => opened.map_err(|error| Box::new(self.failed(Failure::from(&error)))),
+            opened = opening => opened.map_err(|failure| Box::new(self.failed(failure))),
             () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
         };
         permit.ended(Capacity::after(opened.as_ref().err().map(Box::as_ref)));
@@ -144,9 +143,9 @@ impl Follower {
                         pause: stream.retry(),
                     };
                 }
-                Err(error) => {
-                    tracing::debug!(run.uid = %self.entry.uid, error = %error_chain(&error), "event stream broke");
-                    return End::Failed(Box::new(self.failed(Failure::from(&error))));
+                Err(failure) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = failure.message, "event stream broke");
+                    return End::Failed(Box::new(self.failed(failure)));
                 }
             }
         }
