@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::failure::{Failure, RunView};
-use crate::decide::request::{body::sha256, canonical};
+use crate::decide::request::body::sha256;
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
@@ -262,7 +262,7 @@ pub struct VersionReply {
 pub struct WorkspaceReply {
     /// The workspace that the token acts for, if the contract file's pointers find it. Compared, so never cut.
     pub identity: Option<String>,
-    /// The record as the service returned it: compact JSON unless it is nested beyond 128 levels, cut at 1024 bytes.
+    /// The record as the service returned it: compact JSON unless it is nested deeper than 127 levels, cut at 1024 bytes.
     pub record: String,
     /// The answer's request id (rule 11).
     pub request_id: Option<String>,
@@ -298,10 +298,7 @@ impl Answer {
         }
         Ok(WorkspaceReply {
             identity,
-            record: one_line(
-                &self.redactor.text(&canonical::of_answer(value)),
-                MAX_RECORD,
-            ),
+            record: one_line(&self.redactor.text(&sorted(value)), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
@@ -368,6 +365,13 @@ impl Answer {
     }
 }
 
+/// A record without white space and with its keys in order, so that it is the same at each check; as received if it is
+/// nested deeper than `serde_json` reads.
+fn sorted(record: &RawValue) -> String {
+    let read = serde_json::from_str::<Value>(record.get());
+    read.map_or_else(|_| record.get().to_owned(), |record| record.to_string())
+}
+
 /// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
 /// texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -398,5 +402,24 @@ impl RawAnswer {
         let document = serde_json::value::to_raw_value(document).ok()?;
         let version = contract.version_of(&document)?;
         Some(one_line(&version, MAX_SERVICE_VERSION))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: F-deep
+    #[test]
+    fn a_record_is_sorted_unless_it_is_nested_too_deep() {
+        let nested = |levels: usize| {
+            let begin = r#"{"b": "{[", "a": "#.repeat(levels);
+            format!("{begin}[]{}", "}".repeat(levels))
+        };
+        let shown = |text: &str| sorted(serde_json::from_str(text).unwrap());
+        assert_eq!(shown(&nested(1)), r#"{"a":[],"b":"{["}"#);
+        assert!(shown(&nested(120)).starts_with(r#"{"a":{"a":"#));
+        let deep = nested(20_000);
+        assert_eq!(shown(&deep), deep);
     }
 }

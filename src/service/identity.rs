@@ -13,6 +13,28 @@ use crate::api::limits::{MAX_RUN_ID, MAX_SENT_KEY, MAX_WORKSPACE_ID};
 /// Bytes of a token. Servers refuse headers of 8 KiB and more, so a longer one is no token.
 const TOKEN_BYTES: usize = 8 * 1024;
 
+/// An identifier that can't be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    /// Not fit for a path.
+    #[error(
+        "a runId has 1 to {MAX_RUN_ID} bytes, no control character, and is neither \".\" nor \"..\""
+    )]
+    RunId,
+    /// Not fit for a header.
+    #[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
+    IdempotencyKey,
+    /// Not fit for a header.
+    #[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
+    WorkspaceId,
+}
+
+/// A text that a header and a log line can carry: 1 to `most` visible ASCII characters.
+pub(super) fn visible_ascii(bytes: &[u8], most: usize) -> Option<&str> {
+    let fits = (1..=most).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(bytes).ok().filter(|_| fits)
+}
+
 /// A token of the service (rule 3). Never shown, never in a URL (rule 7).
 #[derive(Clone)]
 pub struct Token(SecretString);
@@ -78,12 +100,8 @@ impl Token {
         if bytes.len() > TOKEN_BYTES {
             return Err(TokenError::TooLong { bytes: bytes.len() });
         }
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.bytes().all(|b| b.is_ascii_graphic()) => {
-                Ok(Self(SecretString::from(text)))
-            }
-            _ => Err(TokenError::IllegalCharacter),
-        }
+        let text = visible_ascii(bytes, TOKEN_BYTES).ok_or(TokenError::IllegalCharacter)?;
+        Ok(Self(SecretString::from(text)))
     }
 
     /// The value of the `Authorization` header, marked sensitive so that no library prints it.
@@ -119,20 +137,11 @@ impl Eq for Token {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceId(String);
 
-/// The identifier can't be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
-pub struct WorkspaceIdError;
-
 impl WorkspaceId {
     /// Checks that the identifier fits into a header: 1 to 255 visible ASCII characters.
-    pub fn parse(text: &str) -> Result<Self, WorkspaceIdError> {
-        let fits = (1..=MAX_WORKSPACE_ID).contains(&text.len());
-        if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(WorkspaceIdError)
-        }
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
+        let id = visible_ascii(text.as_bytes(), MAX_WORKSPACE_ID).ok_or(Illegal::WorkspaceId)?;
+        Ok(Self(id.to_owned()))
     }
 
     /// The identifier.
@@ -162,20 +171,13 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(String);
 
-/// The identifier can't be used in a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a runId has 1 to {MAX_RUN_ID} bytes, no control character, and is neither \".\" nor \"..\""
-)]
-pub struct RunIdError;
-
 impl RunId {
     /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every URL parser on the way
     /// would resolve.
-    pub fn parse(text: &str) -> Result<Self, RunIdError> {
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
         let fits = (1..=MAX_RUN_ID).contains(&text.len());
         if !fits || text.chars().any(char::is_control) || text == "." || text == ".." {
-            return Err(RunIdError);
+            return Err(Illegal::RunId);
         }
         Ok(Self(text.to_owned()))
     }
@@ -201,20 +203,11 @@ impl fmt::Display for RunId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 
-/// The key doesn't fit into a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
-pub struct IdempotencyKeyError;
-
 impl IdempotencyKey {
     /// Checks a key: 1 to 512 visible ASCII characters.
-    pub fn parse(text: &str) -> Result<Self, IdempotencyKeyError> {
-        let fits = (1..=MAX_SENT_KEY).contains(&text.len());
-        if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(IdempotencyKeyError)
-        }
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
+        let key = visible_ascii(text.as_bytes(), MAX_SENT_KEY).ok_or(Illegal::IdempotencyKey)?;
+        Ok(Self(key.to_owned()))
     }
 
     /// The key, verbatim.
@@ -290,7 +283,7 @@ mod tests {
     #[case("\u{e4}")]
     #[case(&"a".repeat(256))]
     fn a_workspace_id_that_a_header_cannot_carry_is_refused(#[case] text: &str) {
-        assert_eq!(WorkspaceId::parse(text), Err(WorkspaceIdError));
+        assert_eq!(WorkspaceId::parse(text), Err(Illegal::WorkspaceId));
     }
 
     /// Proves: X-run-id
@@ -323,7 +316,7 @@ mod tests {
     #[case("\u{85}")]
     #[case(&"a".repeat(513))]
     fn an_identifier_that_no_path_can_carry_is_refused(#[case] id: &str) {
-        assert_eq!(RunId::parse(id), Err(RunIdError));
+        assert_eq!(RunId::parse(id), Err(Illegal::RunId));
     }
 
     #[test]
@@ -340,6 +333,6 @@ mod tests {
     #[case("a\r\nX: y")]
     #[case(&"a".repeat(513))]
     fn a_key_that_no_header_can_carry_is_refused(#[case] key: &str) {
-        assert_eq!(IdempotencyKey::parse(key), Err(IdempotencyKeyError));
+        assert_eq!(IdempotencyKey::parse(key), Err(Illegal::IdempotencyKey));
     }
 }

@@ -37,10 +37,7 @@ mod text;
 pub use base_url::{AllowList, BaseUrl, BaseUrlError};
 pub use client::{Client, RawAnswer, VersionReply, WorkspaceReply};
 pub use connect::{ClientConfig, ConfigError, HttpPool};
-pub use identity::{
-    Credentials, IdempotencyKey, IdempotencyKeyError, RunId, RunIdError, Token, TokenError,
-    WorkspaceId, WorkspaceIdError,
-};
+pub use identity::{Credentials, IdempotencyKey, Illegal, RunId, Token, TokenError, WorkspaceId};
 pub use send::{Observer, Operation};
 pub use sse::{Event, StreamItem};
 pub use stream::EventStream;

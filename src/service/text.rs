@@ -28,7 +28,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::api::contract::Contract;
 use crate::util::{chained, lock};
 
-use super::identity::Token;
+use super::identity::{Token, visible_ascii};
 
 /// Number of tokens searched for. With a rotation every hour this covers a working day.
 const REMEMBERED: usize = 8;
@@ -195,25 +195,9 @@ fn base64_within(token: &str, offset: usize) -> [Zeroizing<String>; 2] {
 /// Bytes of a message for a person.
 pub(super) const MESSAGE_BYTES: usize = 512;
 /// Maximum characters of a request id; a longer one is dropped.
-pub(super) const REQUEST_ID_BYTES: usize = 128;
+const REQUEST_ID_BYTES: usize = 128;
 
-const MARK: char = '…';
-
-/// Cuts at a character boundary so that the text has at most `max` bytes, with an ellipsis for the rest.
-pub(super) fn cut(mut text: String, max: usize) -> String {
-    if text.len() <= max {
-        return text;
-    }
-    let mut end = max.saturating_sub(MARK.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    text.push(MARK);
-    text
-}
-
-/// One line of at most `max` bytes: control characters become spaces.
+/// One line of at most `max` bytes: control characters become spaces, and an ellipsis stands for what was cut.
 pub(super) fn one_line(text: &str, max: usize) -> String {
     // Cutting the input first keeps the work bounded whatever was sent.
     let text: String = text
@@ -221,7 +205,12 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
         .take(max + 1)
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    cut(text.trim().to_owned(), max)
+    let text = text.trim();
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(max.saturating_sub('…'.len_utf8()));
+    format!("{}…", &text[..end])
 }
 
 /// The cause of a failure, if there is one.
@@ -232,13 +221,9 @@ pub(super) fn message(text: impl Into<String>, cause: Cause<'_>) -> String {
     one_line(&chained(text.into(), cause), MESSAGE_BYTES)
 }
 
-/// A request id fit to be shown and logged: visible ASCII, 1 to 128 characters (rule 11).
-pub(super) fn request_id(text: &[u8]) -> Option<String> {
-    let fits = (1..=REQUEST_ID_BYTES).contains(&text.len());
-    if !fits || !text.iter().all(u8::is_ascii_graphic) {
-        return None;
-    }
-    String::from_utf8(text.to_vec()).ok()
+/// A request id fit to be shown and logged (rule 11).
+pub(super) fn request_id(bytes: &[u8]) -> Option<String> {
+    visible_ascii(bytes, REQUEST_ID_BYTES).map(str::to_owned)
 }
 
 /// The text of a body, whatever charset its header names: JSON is UTF-8, and one invalid byte is no reason to lose the
@@ -374,11 +359,11 @@ mod tests {
     #[test]
     fn a_cut_text_stays_within_its_bytes_and_within_its_characters() {
         for max in 3..20 {
-            let text = cut("aäöü€𝄞bcdefghijk".to_owned(), max);
+            let text = one_line("aäöü€𝄞bcdefghijk", max);
             assert!(text.len() <= max, "{text:?} is longer than {max}");
             assert!(text.ends_with('…') || text.ends_with('k'));
         }
-        assert_eq!(cut("abc".to_owned(), 3), "abc");
+        assert_eq!(one_line("abc", 3), "abc");
     }
 
     #[test]
