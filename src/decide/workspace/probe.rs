@@ -133,7 +133,8 @@ pub fn assess(
     }
 }
 
-/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe.
+/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe, even
+/// if each answer words it in another way.
 fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
     let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
         return false;
@@ -145,8 +146,7 @@ fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
             .collect()
     };
     current.observed_generation == next.observed_generation
-        && (&then.code, then.http_status, &then.message)
-            == (&now.code, now.http_status, &now.message)
+        && (&then.code, then.http_status) == (&now.code, now.http_status)
         && gist(current) == gist(next)
 }
 
