@@ -12,7 +12,7 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
     RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -33,9 +33,9 @@ use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, requ
 
 /// The header with the request's id (rule 11).
 const REQUEST_ID: &str = "x-request-id";
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const WORKSPACE_ID: &str = "x-service-workspace-id";
-const LAST_EVENT_ID: &str = "last-event-id";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const WORKSPACE_ID: HeaderName = HeaderName::from_static("x-service-workspace-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Errors are problems (rule 8), so they are accepted as well.
@@ -114,12 +114,9 @@ impl Observer for () {
 
 /// A request that is ready to be sent.
 pub(super) struct Request {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Option<Bytes>,
+    pub(super) http: reqwest::Request,
     /// Kept so that it can be removed from the answer (rule 7).
-    pub(super) token: Option<Token>,
+    token: Option<Token>,
 }
 
 impl Request {
@@ -128,92 +125,85 @@ impl Request {
         Self::new(base, Method::GET, path)
     }
 
-    pub(super) fn current_workspace(
-        base: &BaseUrl,
-        credentials: &Credentials,
-    ) -> Result<Self, Failure> {
-        Self::new(base, Method::GET, "/workspaces/current")?.authorized(credentials)
+    pub(super) fn current_workspace(base: &BaseUrl, who: &Credentials) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, "/workspaces/current")?.authorized(who)
     }
 
     pub(super) fn create_run(
         base: &BaseUrl,
-        credentials: &Credentials,
+        who: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
     ) -> Result<Self, Failure> {
-        let mut request = Self::new(base, Method::POST, "/runs")?.authorized(credentials)?;
-        request
-            .headers
-            .insert(IDEMPOTENCY_KEY, key.header().map_err(unsendable)?);
-        request.headers.insert(CONTENT_TYPE, JSON);
-        request.body = Some(body);
+        let request = Self::new(base, Method::POST, "/runs")?.authorized(who)?;
+        let key = key.header().map_err(unsendable)?;
+        let mut request = request.with(IDEMPOTENCY_KEY, key).with(CONTENT_TYPE, JSON);
+        *request.http.body_mut() = Some(body.into());
         Ok(request)
     }
 
     pub(super) fn get_run(
         base: &BaseUrl,
-        credentials: &Credentials,
+        who: &Credentials,
         run_id: &RunId,
     ) -> Result<Self, Failure> {
-        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?
-            .authorized(credentials)
+        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?.authorized(who)
     }
 
     pub(super) fn cancel_run(
         base: &BaseUrl,
-        credentials: &Credentials,
+        who: &Credentials,
         run_id: &RunId,
     ) -> Result<Self, Failure> {
         let path = format!("/runs/{}:cancel", run_id.segment());
-        let mut request = Self::new(base, Method::POST, &path)?.authorized(credentials)?;
+        let request = Self::new(base, Method::POST, &path)?.authorized(who)?;
         // Sent explicitly: a POST without a length is refused (411) by some proxies.
-        request
-            .headers
-            .insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        Ok(request)
+        Ok(request.with(CONTENT_LENGTH, HeaderValue::from_static("0")))
     }
 
     /// An empty `last_event_id` is not sent: an empty `id:` line resets it to that.
     pub(super) fn run_events(
         base: &BaseUrl,
-        credentials: &Credentials,
+        who: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
     ) -> Result<Self, Failure> {
         let path = format!("/runs/{}/events", run_id.segment());
-        let mut request = Self::new(base, Method::GET, &path)?.authorized(credentials)?;
-        request.headers.insert(ACCEPT, ACCEPT_EVENTS);
-        if let Some(id) = last_event_id.filter(|id| !id.is_empty()) {
-            // Not `from_str`, which promises no more than ASCII: an id may hold UTF-8.
-            let id = HeaderValue::from_bytes(id.as_bytes()).map_err(unsendable)?;
-            request.headers.insert(LAST_EVENT_ID, id);
-        }
-        Ok(request)
+        let request = Self::new(base, Method::GET, &path)?.authorized(who)?;
+        let request = request.with(ACCEPT, ACCEPT_EVENTS);
+        let Some(id) = last_event_id.filter(|id| !id.is_empty()) else {
+            return Ok(request);
+        };
+        // Not `from_str`, which promises no more than ASCII: an id may hold UTF-8.
+        let id = HeaderValue::from_bytes(id.as_bytes()).map_err(unsendable)?;
+        Ok(request.with(LAST_EVENT_ID, id))
     }
 
     fn new(base: &BaseUrl, method: Method, path: &str) -> Result<Self, Failure> {
         let url = Url::parse(&format!("{base}{path}")).map_err(unsendable)?;
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, ACCEPT_JSON);
-        headers.insert(ACCEPT_ENCODING, IDENTITY);
-        Ok(Self {
-            method,
-            url,
-            headers,
-            body: None,
+        let request = Self {
+            http: reqwest::Request::new(method, url),
             token: None,
-        })
+        };
+        Ok(request
+            .with(ACCEPT, ACCEPT_JSON)
+            .with(ACCEPT_ENCODING, IDENTITY))
     }
 
-    fn authorized(mut self, credentials: &Credentials) -> Result<Self, Failure> {
-        let token = credentials.token.header().map_err(unsendable)?;
-        self.headers.insert(AUTHORIZATION, token);
-        if let Some(id) = &credentials.workspace_id {
+    fn authorized(self, who: &Credentials) -> Result<Self, Failure> {
+        let token = who.token.header().map_err(unsendable)?;
+        let mut request = self.with(AUTHORIZATION, token);
+        if let Some(id) = &who.workspace_id {
             let id = HeaderValue::from_str(id.as_str()).map_err(unsendable)?;
-            self.headers.insert(WORKSPACE_ID, id);
+            request = request.with(WORKSPACE_ID, id);
         }
-        self.token = Some(credentials.token.clone());
-        Ok(self)
+        request.token = Some(who.token.clone());
+        Ok(request)
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.http.headers_mut().insert(name, value);
+        self
     }
 }
 
@@ -484,13 +474,7 @@ impl Sender {
         if let Some(token) = &request.token {
             self.redactor.remember(token);
         }
-        let mut builder = http
-            .request(request.method, request.url)
-            .headers(request.headers);
-        if let Some(body) = request.body {
-            builder = builder.body(body);
-        }
-        let Ok(sent) = timeout_at(limit.at, builder.send()).await else {
+        let Ok(sent) = timeout_at(limit.at, http.execute(request.http)).await else {
             let seconds = limit.seconds;
             let text = format!("failed to get an answer from the service within {seconds} s");
             return Err(Failure::new(FailureKind::NoAnswer, text));
