@@ -1,19 +1,25 @@
 //! Helpers that several layers share.
 
+use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An error with its sources on one line.
-pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // kube repeats its source in its own text; it is added once.
-        if !text.contains(&cause_text) {
+pub fn error_chain(error: &dyn Error) -> String {
+    chained(error.to_string(), error.source())
+}
+
+/// A text, followed by a cause and its sources.
+pub fn chained(mut text: String, mut cause: Option<&(dyn Error + 'static)>) -> String {
+    while let Some(error) = cause {
+        let cause_text = error.to_string();
+        // reqwest's own texts ("error sending request") say less than what is around them, and some libraries repeat
+        // their source in their own text.
+        let says_less = error.is::<reqwest::Error>() && error.source().is_some();
+        if !says_less && !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
         }
-        source = cause.source();
+        cause = error.source();
     }
     text
 }

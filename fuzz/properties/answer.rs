@@ -5,10 +5,9 @@ use bytes::Bytes;
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::contract::StateClass;
 use crate::api::limits::{MAX_RECORD, MAX_RUN_ID, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::decide::response::answer::{Failure, RunView};
-use crate::decide::response::classify::{Call, Class, classify};
-use crate::service::answer::Answer;
-use crate::service::{CallError, RunId};
+use crate::decide::failure::{Call, Class, Failure, RunView, classify};
+use crate::service::RunId;
+use crate::service::client::Answer;
 
 /// The run that every GET and cancellation asks for.
 const ASKED: &str = "run-1";
@@ -59,17 +58,16 @@ pub fn answer(input: &[u8]) {
 }
 
 /// An answer that can't be read is a violation of the contract, and shows nothing of its body.
-fn known<T>(read: Result<T, CallError>, holds: impl FnOnce(&T)) {
+fn known<T>(read: Result<T, Failure>, holds: impl FnOnce(&T)) {
     match read {
         Ok(reply) => holds(&reply),
-        Err(error) => {
-            let failure = Failure::from(&error);
+        Err(failure) => {
             for call in [Call::Create, Call::Get, Call::Cancel] {
-                assert_eq!(classify(&failure, call, &CONTRACT), Class::Violation);
+                assert_eq!(classify(call, &failure, &CONTRACT), Class::Unreadable);
             }
             fit(&failure.message, 512);
             request_id(failure.request_id.as_deref());
-            hides_the_token(&format!("{error:?}"));
+            hides_the_token(&format!("{failure:?}"));
         }
     }
 }

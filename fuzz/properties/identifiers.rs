@@ -4,7 +4,7 @@
 use percent_encoding::percent_decode_str;
 
 use super::said::CONTRACT;
-use crate::service::request::{Request, can_be_sent};
+use crate::service::send::{Request, can_be_sent};
 use crate::service::{AllowList, BaseUrl, Credentials, IdempotencyKey, RunId, Token, WorkspaceId};
 
 pub fn identifiers(input: &[u8]) {
@@ -23,7 +23,7 @@ pub fn identifiers(input: &[u8]) {
     if let Ok(key) = IdempotencyKey::parse(&key) {
         let body = bytes::Bytes::from_static(b"{}");
         let create = Request::create_run(&base, &who, &key, body).unwrap();
-        assert_eq!(create.headers["idempotency-key"], key.as_str());
+        assert_eq!(create.http.headers()["idempotency-key"], key.as_str());
         stays_at(&base, &create, "/runs");
     }
 }
@@ -81,7 +81,7 @@ fn one_segment(base: &BaseUrl, who: &Credentials, run_id: &RunId, event: &str) {
     let resumed = Some(event).filter(|id| can_be_sent(id));
     let events = Request::run_events(base, who, run_id, resumed).unwrap();
     stays_at(base, &events, &format!("/runs/{segment}/events"));
-    let sent = events.headers.get("last-event-id");
+    let sent = events.http.headers().get("last-event-id");
     assert_eq!(
         sent.map(http::HeaderValue::as_bytes),
         resumed.filter(|id| !id.is_empty()).map(str::as_bytes)
@@ -90,7 +90,8 @@ fn one_segment(base: &BaseUrl, who: &Credentials, run_id: &RunId, event: &str) {
 
 /// A request leads below the base URL, to this path and nowhere else, and carries what it must.
 fn stays_at(base: &BaseUrl, request: &Request, path: &str) {
-    assert_eq!(request.url.as_str(), format!("{base}{path}"));
-    assert!(request.url.username().is_empty() && request.url.query().is_none());
-    assert!(request.headers["authorization"].is_sensitive());
+    let url = request.http.url();
+    assert_eq!(url.as_str(), format!("{base}{path}"));
+    assert!(url.username().is_empty() && url.query().is_none());
+    assert!(request.http.headers()["authorization"].is_sensitive());
 }

@@ -10,13 +10,8 @@ use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::Reason;
 use crate::api::contract::CodeClass;
 use crate::decide::backoff;
-use crate::decide::response::answer::{Failure, FailureKind};
-use crate::decide::response::classify::{
-    Call, Class, answers_not_created, classify, refuses_the_bytes,
-};
-use crate::service::attempt::refused;
-use crate::service::head::Head;
-use crate::service::problem::{PROBLEM_BYTES, Problem};
+use crate::decide::failure::{Call, Class, FailedCall, Failure, FailureKind, classify};
+use crate::service::send::{Head, PROBLEM, PROBLEM_BYTES, refused};
 use crate::service::text::lossy;
 
 pub fn problem(input: &[u8]) {
@@ -38,9 +33,9 @@ pub fn problem(input: &[u8]) {
         return;
     };
     is_fit(&failure);
-    let class = classify(&failure, call, &CONTRACT);
-    is_right(class, &failure, call);
     waits_within_bounds(&failure);
+    let failed = FailedCall::new(call, failure, &CONTRACT);
+    is_right(&failed);
 
     // The title is never branched on (rule 8), and neither are unknown fields or the media type's parameters.
     if let Ok(Value::Object(mut said)) = serde_json::from_str(&lossy(said.body)) {
@@ -49,21 +44,19 @@ pub fn problem(input: &[u8]) {
         let body = Value::Object(said).to_string();
         let other = failure_of("; charset=utf-8", body.as_bytes()).unwrap();
         // Larger than a problem may be, it is none.
-        if body.len() <= PROBLEM_BYTES && failure.kind == FailureKind::Problem {
-            assert_eq!(classify(&other, call, &CONTRACT), class);
-            assert_eq!(other.request_id, failure.request_id);
+        if body.len() <= PROBLEM_BYTES && failed.failure.code.is_some() {
+            assert_eq!(classify(call, &other, &CONTRACT), failed.class);
+            assert_eq!(other.request_id, failed.failure.request_id);
         }
     }
 }
 
 /// As the client's own reading, which stops before a body that is too large.
 fn failure(head: Head, body: &[u8]) -> Failure {
-    let named = Problem::is_named_by(&head) && body.len() <= PROBLEM_BYTES;
-    let error = refused(head, named.then_some(body), &REDACTOR);
-    hides_the_token(&format!("{error:?} {error}"));
-    let failure = Failure::from(&error);
-    let is_problem = failure.kind == FailureKind::Problem;
-    assert_eq!(is_problem, named && has_a_code(body));
+    let named = head.is_media_type(PROBLEM) && body.len() <= PROBLEM_BYTES;
+    let failure = refused(head, named.then_some(body), &REDACTOR);
+    hides_the_token(&format!("{failure:?}"));
+    assert_eq!(failure.code.is_some(), named && has_a_code(body));
     failure
 }
 
@@ -80,58 +73,64 @@ fn has_a_code(body: &[u8]) -> bool {
 fn is_fit(failure: &Failure) {
     fit(&failure.message, 512);
     request_id(failure.request_id.as_deref());
-    match failure.kind {
-        FailureKind::Problem => {
-            let code = failure.code.as_deref().unwrap();
+    assert_eq!(failure.kind, FailureKind::Answered);
+    match failure.code.as_deref() {
+        Some(code) => {
             assert!(!code.is_empty());
             fit(code, 128);
         }
-        FailureKind::Bare => assert_eq!((&failure.code, failure.retryable), (&None, None)),
-        other => panic!("an answer with an error status is no {other:?}"),
+        None => assert_eq!(failure.retryable, None),
     }
 }
 
 /// What rules 9 and 10 allow, said from the other end: of each class, what must have been answered.
-fn is_right(class: Class, failure: &Failure, call: Call) {
+fn is_right(failed: &FailedCall) {
+    let (call, failure) = (failed.call, &failed.failure);
     let status = failure.http_status.unwrap();
-    let problem = failure.kind == FailureKind::Problem;
+    let problem = failure.code.is_some();
     let code = CONTRACT.code(failure.code.as_deref().unwrap_or_default());
-    match class {
-        Class::Retry => {
-            let passing = [408, 425, 429].contains(&status) || status >= 500;
-            assert!(!problem || passing);
-            assert_ne!(failure.retryable, Some(false));
+    // Nothing but a problem of the service says that a call is not to be retried.
+    let hopeless = failure.retryable == Some(false);
+    match failed.class {
+        Class::NotSent | Class::NoFile | Class::Unreadable => panic!("the service answered"),
+        Class::NoAnswer => assert!(!problem && status >= 500),
+        Class::Passing => {
+            assert!(!problem || [408, 425].contains(&status) || status >= 500);
+            assert!(!hopeless);
         }
+        Class::TooMany => assert!(status == 429 && !hopeless),
         Class::InProgress => {
             assert!(call == Call::Create && status == 409);
             assert_eq!(code, CodeClass::IdempotencyInProgress);
         }
         Class::Unauthorized => assert_eq!(status, 401),
-        Class::Violation => panic!("an error is no violation"),
-        Class::Refused(Reason::RunNotFound) => {
-            assert!(status == 404 && code == CodeClass::RunNotFound);
+        // A proxy's answer ends nothing.
+        Class::Refused(reason) => {
+            assert!(problem && (status < 500 || hopeless));
+            match reason {
+                Reason::RunNotFound => {
+                    assert!(call != Call::Create && status == 404);
+                    assert_eq!(code, CodeClass::RunNotFound);
+                }
+                Reason::CreateRefused => {
+                    assert!(call == Call::Create && CONTRACT.refuses_create(status));
+                }
+                Reason::IdempotencyConflict => {
+                    assert!(status == 409 && code == CodeClass::IdempotencyConflict);
+                }
+                _ => {}
+            }
         }
-        Class::Refused(_) => assert_ne!(call, Call::Create),
-        Class::Final(Reason::CreateRefused) => {
-            assert!(call == Call::Create && CONTRACT.refuses_create(status));
-        }
-        Class::Final(Reason::IdempotencyConflict) => {
-            assert!(status == 409 && code == CodeClass::IdempotencyConflict);
-        }
-        Class::Final(_) => assert!(status < 500 || failure.retryable == Some(false)),
     }
-    // A proxy's answer ends nothing.
-    let ends = matches!(class, Class::Final(_));
-    assert!(!ends || problem && call == Call::Create);
     // Nothing but a problem proves anything of a run.
-    if answers_not_created(failure, class) {
+    if failed.proves_not_created() {
         assert!(problem && (400..500).contains(&status));
         assert!(![408, 425].contains(&status));
         assert!(status != 409 || code != CodeClass::IdempotencyConflict);
-        assert!(status != 409 || code != CodeClass::IdempotencyInProgress);
+        assert!(call != Call::Create || status != 409 || code != CodeClass::IdempotencyInProgress);
     }
-    if refuses_the_bytes(failure, class) {
-        assert!(answers_not_created(failure, class) && CONTRACT.refuses_create(status));
+    if failed.refuses_the_bytes() {
+        assert!(failed.proves_not_created() && CONTRACT.refuses_create(status));
     }
 }
 

@@ -7,8 +7,8 @@ use reqwest::Response;
 
 use crate::api::Contract;
 use crate::service::Token;
-use crate::service::head::Head;
-use crate::service::redact::Redactor;
+use crate::service::send::Head;
+use crate::service::text::Redactor;
 
 /// The token in use, which the service may know and repeat; and one from before a rotation, whose forms in JSON,
 /// in a URL and in base64 all differ from it.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use run_operator::api::Contract;
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::service::{
-    AllowList, BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, RawAnswer,
+    AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, RawAnswer,
 };
 
 use crate::cli::{CheckArgs, OutputFormat, TrialArgs};
@@ -121,11 +121,11 @@ async fn ask(target: &Target) -> Vec<Finding> {
 
 /// The answer, or the reason why there is none.
 async fn bounded(
-    call: impl Future<Output = Result<RawAnswer, CallError>>,
+    call: impl Future<Output = Result<RawAnswer, Failure>>,
 ) -> Result<RawAnswer, String> {
     match tokio::time::timeout(LONGEST_CALL, call).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(Failure::from(&error).message),
+        Ok(Err(failure)) => Err(failure.message),
         Err(_) => Err(format!(
             "failed to get an answer from the service within {} s",
             LONGEST_CALL.as_secs()

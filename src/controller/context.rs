@@ -22,7 +22,7 @@ use crate::api::{
 use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
-    response::answer::{Failure, FailureKind},
+    failure::{Class, FailedCall},
     workspace::in_use::pinned_elsewhere,
 };
 use crate::service::{AllowList, HttpPool};
@@ -44,7 +44,7 @@ use super::{
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
         timers::Timers,
-        workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
+        workspaces::{WorkspaceState, Workspaces},
     },
 };
 
@@ -298,11 +298,11 @@ impl Context {
     }
 
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.
-    pub fn suspect(&self, key: &WorkspaceKey, number: u64, failure: &Failure) {
-        if failure.kind == FailureKind::NoFile {
+    pub fn suspect(&self, key: &WorkspaceKey, number: u64, failed: &FailedCall) {
+        if failed.class == Class::NoFile {
             self.short_of_files();
         }
-        if let Some(suspicion) = ProbeTrigger::of(failure)
+        if let Some(suspicion) = failed.class.recheck()
             && let Some(entry) = self.workspaces.get(key)
             && entry.suspect(number, suspicion)
         {

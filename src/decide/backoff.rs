@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use super::response::answer::{Failure, FailureKind};
-
 /// The first delay. Long enough not to overload a restarting service, short enough for a lost packet to go unnoticed.
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest delay without a `Retry-After`: after the service is repaired, nothing should wait longer.
@@ -14,8 +12,6 @@ const LONGEST: Duration = Duration::from_mins(5);
 const DOUBLINGS: usize = 10;
 /// `Retry-After` is honoured within these bounds (docs/design.md, failure rules).
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
-/// Maximum `Retry-After` of an answer that may not be the service's.
-const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
 
 /// The delay after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the exponential step and
 /// twice that, and never shorter than the answer's `Retry-After`.
@@ -39,18 +35,6 @@ pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration
 /// The delay that an answer requests, within bounds; zero without a `Retry-After`.
 pub fn asked(retry_after: Option<Duration>) -> Duration {
     retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
-}
-
-/// The `Retry-After` for frequent calls such as reads: at most 30 s of an answer without a problem body, which may be a
-/// proxy's and not the service's. That of a 429 is honoured from any sender.
-pub fn heeded(failure: &Failure) -> Option<Duration> {
-    let unknown = failure.kind == FailureKind::Bare && failure.http_status != Some(429);
-    let most = if unknown {
-        RETRY_AFTER_UNKNOWN
-    } else {
-        RETRY_AFTER.1
-    };
-    failure.retry_after.map(|asked| asked.min(most))
 }
 
 /// The delay before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth of jitter so

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::event::EventDraft, response::classify::Call};
+use super::{events::event::EventDraft, failure::Call};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]

@@ -6,13 +6,9 @@ use crate::api::{ConditionType, Intent, Phase, Reason, conditions, status::Refus
 use super::{
     cancel_cause::CancelCause,
     conditions::{POLLED, Why},
-    memory::Trouble,
+    failure::{Call, CallFailures, Class},
     observation::Observation,
-    response::{
-        answer::{Failure, FailureKind},
-        classify::{Call, Class},
-    },
-    truncate::cut,
+    truncate::{MAX_QUOTE, cut},
 };
 
 mod obstacles;
@@ -23,7 +19,7 @@ pub(crate) use obstacles::{
     cancellation_waits, elsewhere, held_back, key_in_use, namespace_not_allowed, workspace_deleted,
     workspace_missing, workspace_not_ready,
 };
-use phrases::{MAX_QUOTE, ORPHAN, RETRY};
+use phrases::{ORPHAN, RETRY};
 
 pub(crate) fn restored(f: &Observation<'_>) -> Why {
     let own_key = f.spec().idempotency_key.is_some();
@@ -112,7 +108,7 @@ pub(crate) fn run_id_conflict(f: &Observation<'_>, known: &str, other: &str) -> 
     )
 }
 
-pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Why {
+pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
     let suffix = if f.spec().suspended() {
         " spec.suspend is ignored, since the submission has begun."
     } else if f.spec().cancelled() {
@@ -122,29 +118,20 @@ pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Why {
     } else {
         ""
     };
-    let what = what_happened(&trouble.failure);
-    let works = match trouble.class {
+    let what = failed.last.failure.sentence();
+    let works = match failed.last.class {
         Class::InProgress => " It still works on an earlier request with this key.",
         _ => "",
     };
     Why::new(
-        reason_to_retry(trouble),
+        failed.last.reason(),
         format!("{what}{works} The same request is sent again with the same key.{suffix}"),
     )
 }
 
-/// Reason for repeating a call that was not refused.
-fn reason_to_retry(trouble: &Trouble) -> Reason {
-    match (trouble.class, trouble.failure.http_status) {
-        (Class::InProgress, _) => Reason::SubmissionInProgress,
-        (Class::Retry, Some(429)) => Reason::RateLimited,
-        _ => Reason::Retrying,
-    }
-}
-
 /// Meaning of a final answer to a create, and its remedy.
-pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, trouble: &Trouble) -> Why {
-    let what = what_happened(&trouble.failure);
+pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
+    let what = failed.last.failure.sentence();
     let todo = match refusal.reason {
         Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
@@ -262,17 +249,13 @@ pub(crate) fn at_the_service(
     cancelling: bool,
 ) -> Why {
     if cancel_cause.is_some()
-        && let Some(trouble) = f.trouble(Call::Cancel)
+        && let Some(failed) = f.failures_of(Call::Cancel)
     {
-        let reason = match trouble.class {
-            Class::Refused(_) => Reason::CancelRefused,
-            _ => reason_to_retry(trouble),
-        };
         return Why::new(
-            reason,
+            failed.last.reason(),
             format!(
                 "The cancellation is retried. {}",
-                what_happened(&trouble.failure)
+                failed.last.failure.sentence()
             ),
         );
     }
@@ -297,48 +280,12 @@ pub(crate) fn at_the_service(
     }
 }
 
-pub(crate) fn stale(trouble: &Trouble) -> Why {
-    let reason = match trouble.class {
-        Class::Retry if trouble.failure.http_status == Some(429) => Reason::RateLimited,
-        Class::Retry | Class::InProgress => Reason::ServiceUnavailable,
-        Class::Unauthorized => Reason::Unauthorized,
-        Class::Violation => Reason::ContractViolation,
-        Class::Refused(reason) | Class::Final(reason) => reason,
-    };
+pub(crate) fn stale(failed: &CallFailures) -> Why {
     Why::new(
-        reason,
+        failed.last.reason(),
         format!(
             "The run can't be read; the read is retried. {}",
-            what_happened(&trouble.failure)
+            failed.last.failure.sentence()
         ),
     )
-}
-
-/// One sentence about a failed call, with its request id.
-pub(crate) fn what_happened(failure: &Failure) -> String {
-    let detail = cut(&failure.message, MAX_QUOTE);
-    let status = failure
-        .http_status
-        .map(|s| s.to_string())
-        .unwrap_or_default();
-    let mut sentence = match (failure.kind, &failure.code) {
-        (FailureKind::Transport, _) => format!("The service gave no answer: {detail}"),
-        (FailureKind::NoFile, _) => {
-            "The request was not sent: the operator has reached its limit of open files; raise the limit or lower --max-streams."
-                .to_owned()
-        }
-        (FailureKind::NotSent, _) => format!("The request was not sent: {detail}"),
-        (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {detail}"),
-        (_, Some(code)) => format!("The service answered {status} {}: {detail}", cut(code, 128)),
-        (_, None) => format!("The service answered {status} without a problem body: {detail}"),
-    };
-    if !sentence.ends_with('.') {
-        sentence.push('.');
-    }
-    if let Some(id) = &failure.request_id {
-        sentence.push_str(" Request id ");
-        sentence.push_str(cut(id, 128));
-        sentence.push('.');
-    }
-    sentence
 }

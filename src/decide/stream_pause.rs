@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{backoff, last_events::LastEvents, response::answer::Failure};
+use super::{backoff, failure::FailedCall, last_events::LastEvents};
 
 /// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
 /// reopened.
@@ -16,9 +16,7 @@ const LAST_EVENTS_APART: Duration = Duration::from_millis(500);
 /// How a stream ended.
 pub struct Ended<'a> {
     /// Why it broke or could not be opened; none if the service closed it.
-    pub failure: Option<&'a Failure>,
-    /// Whether the service refused it.
-    pub refused: bool,
+    pub failed: Option<&'a FailedCall>,
     /// The pause that the service asked for in the stream.
     pub asked: Option<Duration>,
     /// Streams in a row without a new event, with this one.
@@ -35,12 +33,12 @@ pub struct Ended<'a> {
 /// at once. Once the last events have arrived there is no hurry, however long the writes of the end take.
 pub fn pause(ended: &Ended<'_>) -> Duration {
     let first = ended.failures <= 1;
-    let retry_after = ended.failure.and_then(|failure| failure.retry_after);
+    let retry_after = ended.failed.and_then(FailedCall::retry_after);
     let growing = backoff::delay(ended.failures, retry_after, ended.seed);
-    let own = match ended.failure {
+    let own = match ended.failed {
         None if ended.last.complete() => AFTER_LAST.max(growing),
         None if first => AFTER_END,
-        Some(_) if ended.refused => {
+        Some(failed) if failed.class.refusal().is_some() => {
             backoff::after_refusal(ended.failures, ended.polls, retry_after, ended.seed)
         }
         _ => growing,
@@ -48,7 +46,7 @@ pub fn pause(ended: &Ended<'_>) -> Duration {
     let demanded = backoff::asked(retry_after).max(ended.asked.unwrap_or_default());
     if ended.last.reading_on() && !ended.last.over() {
         own.min(LAST_EVENTS_APART).max(demanded)
-    } else if first && ended.failure.is_none() {
+    } else if first && ended.failed.is_none() {
         ended.asked.unwrap_or(own)
     } else {
         own.max(demanded)
@@ -60,7 +58,9 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::decide::{last_events::StreamEnd, response::answer::FailureKind};
+    use crate::api::Reason;
+    use crate::decide::failure::{Call, Class, Failure, FailureKind};
+    use crate::decide::last_events::StreamEnd;
 
     const POLLS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
@@ -79,14 +79,13 @@ mod tests {
     }
 
     /// The service closed the stream, or refused it with this answer.
-    fn ended(refusal: Option<&Failure>, last: &LastEvents, failures: u32) -> Duration {
-        pause(&of(refusal, last, failures))
+    fn ended(failed: Option<&FailedCall>, last: &LastEvents, failures: u32) -> Duration {
+        pause(&of(failed, last, failures))
     }
 
-    fn of<'a>(refusal: Option<&'a Failure>, last: &'a LastEvents, failures: u32) -> Ended<'a> {
+    fn of<'a>(failed: Option<&'a FailedCall>, last: &'a LastEvents, failures: u32) -> Ended<'a> {
         Ended {
-            failure: refusal,
-            refused: refusal.is_some(),
+            failed,
             asked: None,
             failures,
             last,
@@ -109,22 +108,18 @@ mod tests {
         }
     }
 
-    fn failure() -> Failure {
-        Failure {
-            kind: FailureKind::Problem,
-            http_status: Some(403),
-            code: Some("no".to_owned()),
-            request_id: None,
-            retryable: Some(false),
-            retry_after: None,
-            message: String::new(),
+    fn failed(class: Class) -> FailedCall {
+        FailedCall {
+            call: Call::Get,
+            class,
+            failure: Failure::new(FailureKind::Answered, ""),
         }
     }
 
     /// Proves: R10a, F-reads
     #[test]
     fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
-        let refusal = failure();
+        let refusal = failed(Class::Refused(Reason::Forbidden));
         let (shortest, longest) = (POLLS.0, POLLS.1 + POLLS.1 / 10);
         for failures in [1, 2, 10, u32::MAX] {
             let pause = ended(Some(&refusal), &LastEvents::default(), failures);
@@ -145,12 +140,9 @@ mod tests {
     #[test]
     fn a_broken_stream_is_opened_again_with_backoff() {
         let last = LastEvents::default();
-        let broken = failure();
+        let broken = failed(Class::NoAnswer);
         for failures in [1, 2, 10] {
-            let paused = pause(&Ended {
-                refused: false,
-                ..of(Some(&broken), &last, failures)
-            });
+            let paused = ended(Some(&broken), &last, failures);
             assert_eq!(paused, backoff::delay(failures, None, 1));
         }
     }

@@ -6,11 +6,8 @@ use std::sync::Arc;
 use crate::api::{Intent, Run, RunStatus};
 
 use super::{
+    failure::{Call, Failure, RunView},
     memory::{Learned, Learning, Memory},
-    response::{
-        answer::{Failure, RunView},
-        classify::Call,
-    },
 };
 
 /// A version of an object.
@@ -198,7 +195,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let learned = match call {
             Call::Create => Learned::SubmitStarted,
             Call::Get => Learned::RefreshStarted,
-            Call::Cancel => return,
+            Call::Cancel | Call::Version | Call::Workspace => return,
         };
         self.learn(learned, with);
     }
@@ -214,6 +211,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             Call::Create => Learned::Submitted(answer),
             Call::Get => Learned::Refreshed(answer),
             Call::Cancel => Learned::CancelAnswered(answer),
+            Call::Version | Call::Workspace => return,
         };
         self.learn(learned, with);
     }

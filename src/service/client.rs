@@ -1,39 +1,42 @@
-//! The six operations, one attempt each.
+//! The six operations, one attempt each, and what is kept of their answers.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Version;
-use tokio::time::Instant;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::contract::Contract;
+use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
+use crate::decide::failure::{Failure, RunView};
 use crate::decide::request::body::sha256;
-use crate::decide::response::answer::{Failure, RunView};
 
-use super::answer::{Answer, VersionReply, WorkspaceReply};
-use super::http_client::HttpClients;
-use super::http_pool::HttpPool;
-use super::redact::Redactor;
-use super::request::{Request, can_be_sent};
-use super::{
-    BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
-    Observer, Operation, RunId, Token, UnreadableReason,
-};
+use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
+use super::identity::{Credentials, IdempotencyKey, RunId, Token};
+use super::send::{Deadline, Head, Operation, Request, Sender, can_be_sent};
+use super::text::{Redactor, lossy, one_line};
+use super::{BaseUrl, EventStream};
+
+/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
+/// within 30 s.
+const CHECK_SECONDS: u64 = 10;
+/// Defect of an answer whose identity of the workspace repeats the token. With the token removed it would be the same
+/// for every workspace and no longer detect a mistake (rules 4 and 7).
+const TOKEN_IN_IDENTITY: &str =
+    "its identity of the workspace repeats the token; correct the contract file's pointers to it";
 
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
-pub(super) struct Inner {
-    pub(super) http: Arc<HttpClients>,
+struct Inner {
+    http: Arc<HttpClients>,
     base_url: BaseUrl,
     /// The hash of the CA bundle, if one was given.
     ca: Option<String>,
-    pub(super) contract: Arc<Contract>,
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) redactor: Arc<Redactor>,
+    sender: Sender,
 }
 
 impl Client {
@@ -57,9 +60,11 @@ impl Client {
                 http,
                 base_url: config.base_url,
                 ca,
-                redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
-                contract: config.contract,
-                observer: config.observer,
+                sender: Sender {
+                    redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
+                    contract: config.contract,
+                    observer: config.observer,
+                },
             }),
         }
     }
@@ -88,7 +93,7 @@ impl Client {
     }
 
     fn hidden(&self, text: &str) -> String {
-        self.inner.redactor.text(text)
+        self.inner.sender.redactor.text(text)
     }
 
     /// Address of the service.
@@ -99,12 +104,13 @@ impl Client {
     /// Removes this token from all later answers of the service (rule 7). Every call with a token does so
     /// automatically; this is for the check of the version, which comes first and has none.
     pub fn hide(&self, token: &Token) {
-        self.inner.redactor.remember(token);
+        self.inner.sender.redactor.remember(token);
     }
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
-    pub async fn version(&self) -> Result<VersionReply, CallError> {
-        self.check(Operation::Version, Request::version, Answer::version)
+    pub async fn version(&self) -> Result<VersionReply, Failure> {
+        let request = Request::public(self.base_url(), "/version");
+        self.call(Operation::Version, request, Answer::version)
             .await
     }
 
@@ -112,33 +118,33 @@ impl Client {
     pub async fn current_workspace(
         &self,
         credentials: &Credentials,
-    ) -> Result<WorkspaceReply, CallError> {
-        let request = |base: &BaseUrl| Request::current_workspace(base, credentials);
-        self.check(Operation::CurrentWorkspace, request, Answer::workspace)
+    ) -> Result<WorkspaceReply, Failure> {
+        let request = Request::current_workspace(self.base_url(), credentials);
+        self.call(Operation::CurrentWorkspace, request, Answer::workspace)
             .await
     }
 
     /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes (rule 1). A success
-    /// without a runId is [`CallError::Unreadable`].
+    /// without a runId can't be read.
     pub async fn create_run(
         &self,
         credentials: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::create_run(base, credentials, key, body);
+    ) -> Result<RunView, Failure> {
+        let request = Request::create_run(self.base_url(), credentials, key, body);
         self.call(Operation::CreateRun, request, Answer::created)
             .await
     }
 
-    /// `GET /runs/{runId}`: the truth about a run. An answer about another run is [`CallError::Unreadable`]; one that
-    /// names no run, or no state, leaves these fields empty.
+    /// `GET /runs/{runId}`: the truth about a run. An answer about another run can't be read; one that names no run, or
+    /// no state, leaves these fields empty.
     pub async fn get_run(
         &self,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::get_run(base, credentials, run_id);
+    ) -> Result<RunView, Failure> {
+        let request = Request::get_run(self.base_url(), credentials, run_id);
         self.call(Operation::GetRun, request, |answer| answer.run(run_id))
             .await
     }
@@ -149,12 +155,10 @@ impl Client {
         &self,
         credentials: &Credentials,
         run_id: &RunId,
-    ) -> Result<RunView, CallError> {
-        let request = |base: &BaseUrl| Request::cancel_run(base, credentials, run_id);
-        self.call(Operation::CancelRun, request, |answer| {
-            answer.cancelled(run_id)
-        })
-        .await
+    ) -> Result<RunView, Failure> {
+        let request = Request::cancel_run(self.base_url(), credentials, run_id);
+        let read = |answer: Answer| answer.cancelled(run_id);
+        self.call(Operation::CancelRun, request, read).await
     }
 
     /// `GET /runs/{runId}/events`, from the event after `last_event_id` on (rule 2). Starts at the beginning if there
@@ -165,31 +169,257 @@ impl Client {
         credentials: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
-    ) -> Result<EventStream, CallError> {
-        let started = Instant::now();
-        let result = async {
+    ) -> Result<EventStream, Failure> {
+        let sender = &self.inner.sender;
+        let attempt = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
-            let mut place = self.inner.http.streams.place(started);
-            let answer = self.accepted(place.http(), request, self.limit()).await;
-            if let Err(CallError::AwaitAnswer { .. }) = answer {
-                place.unanswered(Instant::now());
-            }
-            let (head, response) = answer?;
-            place.opened(response.version() == Version::HTTP_2);
+            let place = self.inner.http.streams.place();
+            let (head, response) = sender.open(&place.http, request, sender.limit()).await?;
             if !head.is_media_type("text/event-stream") {
-                return Err(CallError::unreadable(
-                    &head,
-                    UnreadableReason::NotEventStream,
-                ));
+                return Err(head.unreadable("it is no event stream", None));
             }
-            let contract = &self.inner.contract;
-            let redactor = Arc::clone(&self.inner.redactor);
+            let redactor = Arc::clone(&sender.redactor);
             let status = head.status;
-            let stream = EventStream::new(head, (response, place), contract, redactor, resumed);
+            let stream =
+                EventStream::new(head, (response, place), &sender.contract, redactor, resumed);
             Ok((status, stream))
+        };
+        sender.reported(Operation::RunEvents, attempt).await
+    }
+
+    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
+    pub async fn raw_version(&self) -> Result<RawAnswer, Failure> {
+        self.raw(Operation::Version, "/version").await
+    }
+
+    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
+    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, Failure> {
+        self.raw(Operation::CurrentWorkspace, "/workspaces/current")
+            .await
+    }
+
+    /// Sends a request without a token and reads the answer, whatever its status.
+    async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
+        let sender = &self.inner.sender;
+        let attempt = async {
+            let request = Request::public(self.base_url(), path)?;
+            let http = &self.inner.http.checks;
+            let (head, body) = sender.send(http, request, sender.limit()).await?;
+            let answer = RawAnswer {
+                status: head.status.as_u16(),
+                media_type: head.media_type,
+                request_id: head.request_id,
+                body,
+            };
+            Ok((head.status, answer))
+        };
+        sender.reported(operation, attempt).await
+    }
+
+    /// Makes one attempt and reads a success to its end. The calls of a Workspace's check have a connection separate
+    /// from the calls of all Runs, and 10 s.
+    async fn call<T>(
+        &self,
+        operation: Operation,
+        request: Result<Request, Failure>,
+        read: impl FnOnce(Answer) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let Inner { http, sender, .. } = &*self.inner;
+        let (http, limit) = match operation {
+            Operation::Version | Operation::CurrentWorkspace => {
+                let seconds = sender.contract.timeouts().request_seconds;
+                (&http.checks, Deadline::after(seconds.min(CHECK_SECONDS)))
+            }
+            _ => (&http.calls, sender.limit()),
+        };
+        let attempt = async {
+            let (head, body) = sender.accepted(http, request?, limit).await?;
+            let status = head.status;
+            let answer = Answer {
+                head,
+                body,
+                contract: Arc::clone(&sender.contract),
+                redactor: Arc::clone(&sender.redactor),
+            };
+            Ok((status, read(answer)?))
+        };
+        sender.reported(operation, attempt).await
+    }
+}
+
+/// Answer to `GET /version`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionReply {
+    /// The version, if the contract file's pointers find one. At most 128 bytes.
+    pub version: Option<String>,
+    /// The answer's request id (rule 11).
+    pub request_id: Option<String>,
+}
+
+/// Answer to `GET /workspaces/current`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceReply {
+    /// The workspace that the token acts for, if the contract file's pointers find it. Compared, so never cut.
+    pub identity: Option<String>,
+    /// The record as the service returned it: compact JSON unless it is nested deeper than 127 levels, cut at 1024 bytes.
+    pub record: String,
+    /// The answer's request id (rule 11).
+    pub request_id: Option<String>,
+}
+
+/// A complete successful answer.
+pub(super) struct Answer {
+    pub(super) head: Head,
+    pub(super) body: Bytes,
+    pub(super) contract: Arc<Contract>,
+    pub(super) redactor: Arc<Redactor>,
+}
+
+impl Answer {
+    pub(super) fn version(self) -> Result<VersionReply, Failure> {
+        let text = lossy(&self.body);
+        let value = self.json(&text)?;
+        Ok(VersionReply {
+            version: self
+                .contract
+                .version_of(value)
+                .map(|version| one_line(&self.redactor.text(&version), MAX_SERVICE_VERSION)),
+            request_id: self.head.request_id,
+        })
+    }
+
+    pub(super) fn workspace(self) -> Result<WorkspaceReply, Failure> {
+        let text = lossy(&self.body);
+        let value = self.json(&text)?;
+        let identity = self.contract.identity_of(value);
+        if identity.as_ref().is_some_and(|id| self.redactor.is_in(id)) {
+            return Err(self.head.unreadable(TOKEN_IN_IDENTITY, None));
         }
-        .await;
-        self.observe(Operation::RunEvents, started, result)
+        Ok(WorkspaceReply {
+            identity,
+            record: one_line(&self.redactor.text(&sorted(value)), MAX_RECORD),
+            request_id: self.head.request_id,
+        })
+    }
+
+    /// The created run. An answer without a runId is an error.
+    pub(super) fn created(self) -> Result<RunView, Failure> {
+        let text = lossy(&self.body);
+        let value = self.json(&text)?;
+        let view = self.view(value, None)?;
+        if view.run_id.is_none() {
+            return Err(self.head.unreadable("it names no runId", None));
+        }
+        Ok(view)
+    }
+
+    /// The requested run.
+    pub(super) fn run(self, asked: &RunId) -> Result<RunView, Failure> {
+        let text = lossy(&self.body);
+        let value = self.json(&text)?;
+        self.view(value, Some(asked))
+    }
+
+    /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
+    pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, Failure> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(RunView {
+                request_id: self.head.request_id,
+                ..RunView::default()
+            });
+        }
+        self.run(asked)
+    }
+
+    fn view(&self, value: &RawValue, asked: Option<&RunId>) -> Result<RunView, Failure> {
+        let run_id = self.contract.run_id_of(value);
+        if let Some(id) = &run_id {
+            RunId::parse(id).map_err(|error| {
+                self.head
+                    .unreadable("its runId can't be used", Some(&error))
+            })?;
+            if self.redactor.is_in(id) {
+                return Err(self.head.unreadable("its runId repeats the token", None));
+            }
+            if asked.is_some_and(|asked| asked.as_str() != id) {
+                return Err(self
+                    .head
+                    .unreadable("it names another runId than the one asked for", None));
+            }
+        }
+        Ok(RunView {
+            run_id,
+            state: self
+                .contract
+                .run_state_of(value)
+                .map(|state| one_line(&self.redactor.text(&state), MAX_STATE)),
+            request_id: self.head.request_id.clone(),
+        })
+    }
+
+    /// The document, as text: an answer may echo a workload of any depth.
+    fn json<'a>(&self, text: &'a str) -> Result<&'a RawValue, Failure> {
+        serde_json::from_str(text)
+            .map_err(|error| self.head.unreadable("it is not JSON", Some(&error)))
+    }
+}
+
+/// A record without white space and with its keys in order, so that it is the same at each check; as received if it is
+/// nested deeper than `serde_json` reads.
+fn sorted(record: &RawValue) -> String {
+    let read = serde_json::from_str::<Value>(record.get());
+    read.map_or_else(|_| record.get().to_owned(), |record| record.to_string())
+}
+
+/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
+/// texts are not made fit to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawAnswer {
+    /// Its status.
+    pub status: u16,
+    /// The `Content-Type` without its parameters, in lower case.
+    pub media_type: Option<String>,
+    /// Its `X-Request-ID`, if it can be shown (rule 11).
+    pub request_id: Option<String>,
+    /// Its body; `None` if it is larger than the contract file's `bodyBytes`.
+    pub body: Option<Bytes>,
+}
+
+impl RawAnswer {
+    /// Whether it is a success.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as JSON, read like every other answer; `None` if it is none, or too large.
+    pub fn json(&self) -> Option<Value> {
+        serde_json::from_str(&lossy(self.body.as_ref()?)).ok()
+    }
+
+    /// The version that a `/version` document names, as [`Client::version`](Client::version) would return it.
+    pub fn version(document: &Value, contract: &Contract) -> Option<String> {
+        let document = serde_json::value::to_raw_value(document).ok()?;
+        let version = contract.version_of(&document)?;
+        Some(one_line(&version, MAX_SERVICE_VERSION))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: F-deep
+    #[test]
+    fn a_record_is_sorted_unless_it_is_nested_too_deep() {
+        let nested = |levels: usize| {
+            let begin = r#"{"b": "{[", "a": "#.repeat(levels);
+            format!("{begin}[]{}", "}".repeat(levels))
+        };
+        let shown = |text: &str| sorted(serde_json::from_str(text).unwrap());
+        assert_eq!(shown(&nested(1)), r#"{"a":[],"b":"{["}"#);
+        assert!(shown(&nested(120)).starts_with(r#"{"a":{"a":"#));
+        let deep = nested(20_000);
+        assert_eq!(shown(&deep), deep);
     }
 }

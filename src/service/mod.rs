@@ -3,15 +3,15 @@
 //!
 //! # Flow
 //! A [`Client`] is made for one [`BaseUrl`] and used with [`Credentials`] that may change between calls. Each of its
-//! six operations makes **one attempt** and returns its result, or a [`CallError`], which becomes a plain
-//! [`Failure`](crate::decide::response::answer::Failure). Retries are policy and live in [`decide`](crate::decide). The
-//! event stream is an [`EventStream`]: its owner resumes it by opening another with its last event's id.
+//! six operations makes **one attempt** and returns its result, or a [`Failure`](crate::decide::failure::Failure).
+//! Retries are policy and live in [`decide`](crate::decide). The event stream is an [`EventStream`]: its owner resumes
+//! it by opening another with its last event's id.
 //!
 //! # Guarantees
 //! - The token is sent only to an allow-listed address, over https except for loopback; no redirect is followed and no
 //!   proxy is taken from the environment (`HTTPS_PROXY` has no effect).
 //! - No error, log line or returned value contains the token, even if the service echoes it, nor the tokens that it
-//!   replaced ([`redact`] has the limits; rule 7).
+//!   replaced ([`text`] has the limits; rule 7).
 //! - Every answer is bounded in size and time, and nothing is decompressed.
 //! - The kept parts of an answer are bounded, and texts to be shown are on one line.
 //! - The `X-Request-ID` of every answer is kept (rule 11).
@@ -22,41 +22,22 @@
 //! # Caveats
 //! A call whose future is dropped may have reached the service: treat it as a lost answer.
 
-mod answer;
-mod attempt;
 mod base_url;
 mod client;
-mod credentials;
-mod deadline;
-mod error;
-mod events;
-mod head;
-mod http_client;
-mod http_pool;
-mod ids;
-mod observer;
-mod problem;
+mod connect;
+mod identity;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/properties/mod.rs"]
 pub mod properties;
-mod raw;
-mod redact;
-mod request;
-mod retry_after;
+mod send;
 pub mod sse;
-mod stream_pool;
+mod stream;
 mod text;
 
-pub use answer::{VersionReply, WorkspaceReply};
 pub use base_url::{AllowList, BaseUrl, BaseUrlError};
-pub use client::Client;
-pub use credentials::{Credentials, Token, TokenError, WorkspaceId, WorkspaceIdError};
-pub use error::{BareAnswer, BodyError, BoxError, CallError, UnreadableReason};
-pub use events::EventStream;
-pub use http_client::{ClientConfig, ConfigError};
-pub use http_pool::HttpPool;
-pub use ids::{IdempotencyKey, IdempotencyKeyError, RunId, RunIdError};
-pub use observer::{Observer, Operation, Outcome};
-pub use problem::Problem;
-pub use raw::RawAnswer;
+pub use client::{Client, RawAnswer, VersionReply, WorkspaceReply};
+pub use connect::{ClientConfig, ConfigError, HttpPool};
+pub use identity::{Credentials, IdempotencyKey, Illegal, RunId, Token, TokenError, WorkspaceId};
+pub use send::{Observer, Operation};
 pub use sse::{Event, StreamItem};
+pub use stream::EventStream;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{BodyError, CallError, UnreadableReason};
+use run_operator::decide::failure::FailureKind;
 
 use crate::support::*;
 
@@ -35,17 +34,15 @@ async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &
     ];
     let server = Server::start(answers).await;
     let client = client(&server);
-    let errors = [
+    let failures = [
         create(&client).await.unwrap_err(),
         get_failure(&client).await,
         events(&client, None).await.unwrap_err(),
     ];
-    for error in errors {
-        let failure = Failure::from(&error);
+    for failure in failures {
         assert_eq!(failure.request_id.as_deref(), Some("req-1"));
-        assert!(failure.message.contains("Accept-Encoding: identity"));
-        let reason = unreadable::<()>(Err(error));
-        assert!(matches!(reason, UnreadableReason::Compressed), "{reason:?}");
+        let defect = unreadable::<()>(Err(failure));
+        assert!(defect.contains("Accept-Encoding: identity"), "{defect}");
     }
     for request in server.requests() {
         assert_eq!(request.headers("accept-encoding"), ["identity"]);
@@ -57,8 +54,8 @@ async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &
 async fn a_packed_problem_teaches_its_status_alone() {
     let problem = packed("409 Conflict", "gzip", "application/problem+json");
     let server = Server::start([vec![problem]]).await;
-    let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Bare);
+    let failure = get_failure(&client(&server)).await;
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(409));
     assert_eq!(failure.code, None);
 }
@@ -79,9 +76,8 @@ async fn an_answer_over_the_cap_is_not_read_to_its_end(
     // A client that waits for the end never returns.
     script.push(Step::Hang);
     let server = Server::start([script]).await;
-    let reason = unreadable(get(&client(&server)).await);
-    let too_large = matches!(reason, UnreadableReason::TooLarge { limit: 1_048_576 });
-    assert!(too_large, "{reason:?}");
+    let defect = unreadable(get(&client(&server)).await);
+    assert!(defect.contains("larger than 1048576 bytes"), "{defect}");
 }
 
 /// Proves: X-caps
@@ -93,9 +89,9 @@ async fn an_answer_over_the_cap_is_not_read_to_its_end(
 async fn headers_without_bound_are_a_transport_failure(#[case] headers: String) {
     let answer = format!("HTTP/1.1 200 OK\r\n{headers}\r\n{{}}");
     let server = Server::start([vec![send(&answer), Step::Hang]]).await;
-    let error = get_failure(&client(&server)).await;
-    assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
-    assert!(Failure::from(&error).message.len() <= 512);
+    let failure = get_failure(&client(&server)).await;
+    no_answer(&failure, NO_HEAD);
+    assert!(failure.message.len() <= 512);
 }
 
 /// An answer in single bytes, each well within any idle time, ends with the call's own time.
@@ -114,12 +110,10 @@ async fn an_answer_in_drops_is_given_up_when_the_call_s_time_is_over() {
             server.go();
         }
     };
-    let error = tokio::select! {
-        error = get_failure(&client) => error,
+    let failure = tokio::select! {
+        failure = get_failure(&client) => failure,
         () = drops => unreachable!("it drips for ever"),
     };
-    let CallError::ReadBody { source, .. } = error else {
-        panic!("{error:?}");
-    };
-    assert!(matches!(source, BodyError::TimedOut { seconds: 1 }));
+    let how = "failed to read the service's answer to its end: it did not end within 1 s";
+    no_answer(&failure, how);
 }

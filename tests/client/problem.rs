@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::{Failure, FailureKind};
+use run_operator::decide::failure::{Failure, FailureKind};
 use run_operator::service::{Client, ClientConfig};
 
 use crate::support::*;
@@ -13,7 +13,7 @@ use crate::support::*;
 /// The operator's view of one answer to a GET.
 async fn failure(step: Step) -> Failure {
     let server = Server::start([vec![step]]).await;
-    Failure::from(&get_failure(&client(&server)).await)
+    get_failure(&client(&server)).await
 }
 
 /// Proves: S-problem, R11
@@ -30,7 +30,7 @@ async fn a_problem_is_read_whole() {
     assert_eq!(
         failure(step).await,
         Failure {
-            kind: FailureKind::Problem,
+            kind: FailureKind::Answered,
             http_status: Some(429),
             code: Some("rate_limited".to_owned()),
             request_id: Some("req-1".to_owned()),
@@ -53,7 +53,7 @@ async fn a_problem_is_known_by_its_media_type_whatever_its_parameters(#[case] he
     let mut body = br#"{"code":"quota","retryable":false,"title":"f"#.to_vec();
     body.extend_from_slice(b"\xFCr\"}");
     let failure = failure(answer("403 Forbidden", &[header], body)).await;
-    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.code.as_deref(), Some("quota"));
     assert_eq!(failure.retryable, Some(false));
     assert_eq!(failure.message, "f\u{FFFD}r");
@@ -74,7 +74,7 @@ async fn what_is_missing_in_a_problem_is_missing_and_no_more(
 ) {
     let kind = ["Content-Type: application/problem+json"];
     let failure = failure(answer("500 Internal Server Error", &kind, body)).await;
-    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.code.as_deref(), Some("c"));
     assert_eq!(failure.retryable, None);
     assert_eq!(failure.request_id.as_deref(), request_id);
@@ -99,7 +99,7 @@ async fn what_is_not_the_service_s_problem_teaches_the_status_alone(
     let kind = format!("Content-Type: {media_type}");
     let headers = [&kind, "X-Request-ID: req-1", "Retry-After: 3"];
     let failure = failure(answer("502 Bad Gateway", &headers, body)).await;
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(502));
     assert_eq!(failure.code, None);
     assert_eq!(failure.retryable, None);
@@ -117,7 +117,7 @@ async fn a_problem_over_its_cap_teaches_the_status_alone() {
     let pad = "x".repeat(64 * 1024);
     let body = format!(r#"{{"code":"c","pad":"{pad}"}}"#);
     let failure = failure(problem("400 Bad Request", &body)).await;
-    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(400));
 }
 
@@ -125,8 +125,8 @@ async fn a_problem_over_its_cap_teaches_the_status_alone() {
 async fn an_endless_error_page_is_not_read() {
     let page = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n<html>";
     let server = Server::start([vec![send(page), Step::Hang]]).await;
-    let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Bare);
+    let failure = get_failure(&client(&server)).await;
+    assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(503));
 }
 
@@ -164,10 +164,6 @@ async fn every_call_is_reported_to_the_observer_once() {
     within(client.version()).await.unwrap();
     get_failure(&client).await;
     events(&client, None).await.unwrap_err();
-    let calls = [
-        "Version Some(200) None",
-        r#"GetRun Some(404) Some("run_not_found")"#,
-        "RunEvents None None",
-    ];
+    let calls = ["Version Some(200)", "GetRun Some(404)", "RunEvents None"];
     assert_eq!(*told.0.lock().unwrap(), calls);
 }

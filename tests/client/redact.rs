@@ -1,23 +1,15 @@
 //! The token is on the wire and nowhere else, also when the service repeats it (rule 7).
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
-use run_operator::decide::response::answer::Failure;
-use run_operator::service::{CallError, StreamItem, UnreadableReason};
+use run_operator::decide::failure::Failure;
+use run_operator::service::StreamItem;
 use tempfile::NamedTempFile;
 
 use crate::support::*;
 
-/// Everything a person or a log could be shown of an error.
-fn shown(error: &CallError) -> String {
-    let mut text = format!("{error} {error:?} {error:#?} {:?}", Failure::from(error));
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        write!(text, "{error} {error:?}").unwrap();
-        cause = error.source();
-    }
-    text
+/// Everything a person or a log could be shown of a failure.
+fn shown(failure: &Failure) -> String {
+    format!("{failure:?} {failure:#?}")
 }
 
 fn echoing(status: &str) -> Step {
@@ -112,13 +104,10 @@ async fn a_token_echoed_by_the_service_never_reaches_a_status() {
 async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     let body = format!(r#"{{"runId":"run-{TOKEN}"}}"#);
     let server = Server::start([vec![ok(&body)]]).await;
-    let error = create(&client(&server)).await.unwrap_err();
-    assert!(!shown(&error).contains("canary"));
-    let reason = unreadable::<()>(Err(error));
-    assert!(
-        matches!(reason, UnreadableReason::TokenInRunId),
-        "{reason:?}"
-    );
+    let failure = create(&client(&server)).await.unwrap_err();
+    assert!(!shown(&failure).contains("canary"));
+    let defect = unreadable::<()>(Err(failure));
+    assert!(defect.ends_with("its runId repeats the token"), "{defect}");
 }
 
 /// The token that a rotation replaced.
@@ -173,10 +162,9 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     assert!(workspace.record.contains(r#""note":"of [redacted]""#));
     assert!(workspace.record.contains(r#":"[redacted]","id""#));
     let refused = get_failure(&client).await;
-    let failure = Failure::from(&refused);
-    assert_eq!(failure.code.as_deref(), Some("of [redacted]"));
-    assert_eq!(failure.message, "of [redacted]");
-    assert_eq!(failure.request_id, None);
+    assert_eq!(refused.code.as_deref(), Some("of [redacted]"));
+    assert_eq!(refused.message, "of [redacted]");
+    assert_eq!(refused.request_id, None);
     let view = get(&client).await.unwrap();
     assert_eq!(view.state.as_deref(), Some("of [redacted]"));
     let unusable = get_failure(&client).await;
@@ -236,7 +224,7 @@ async fn the_version_hides_a_token_that_was_not_sent_yet() {
 async fn a_token_at_the_end_of_a_cut_text_is_taken_out_before_the_cut() {
     let body = format!(r#"{{"code":"c","title":"{}{TOKEN}"}}"#, "x".repeat(505));
     let server = Server::start([vec![problem("409 Conflict", &body)]]).await;
-    let failure = Failure::from(&get_failure(&client(&server)).await);
+    let failure = get_failure(&client(&server)).await;
     assert!(failure.message.starts_with("xxx"), "{}", failure.message);
     assert!(!failure.message.contains("can"), "{}", failure.message);
 }
@@ -256,7 +244,7 @@ async fn an_answer_that_another_client_received_is_redacted_too() {
     let reply = within(asks.version()).await.unwrap();
     let hidden = shares.hidden_in_version(&reply);
     assert_eq!(hidden.version.as_deref(), Some("1 for [redacted]"));
-    let failure = Failure::from(&within(asks.version()).await.unwrap_err());
+    let failure = within(asks.version()).await.unwrap_err();
     let hidden = format!("{:?}", shares.hidden_in_failure(&failure));
     assert!(!hidden.contains("canary"), "{hidden}");
 }
@@ -268,9 +256,11 @@ async fn an_identity_that_repeats_the_token_is_no_identity() {
     let record = format!(r#"{{"id":"ws of {TOKEN}"}}"#);
     let server = Server::start([vec![ok(&record)]]).await;
     let asked = within(client(&server).current_workspace(&credentials())).await;
-    let error = asked.unwrap_err();
-    assert!(!shown(&error).contains("canary"));
-    let reason = unreadable::<()>(Err(error));
-    let refused = matches!(reason, UnreadableReason::TokenInIdentity);
-    assert!(refused, "{reason:?}");
+    let failure = asked.unwrap_err();
+    assert!(!shown(&failure).contains("canary"));
+    let defect = unreadable::<()>(Err(failure));
+    assert!(
+        defect.contains("identity of the workspace repeats the token"),
+        "{defect}"
+    );
 }

@@ -3,13 +3,13 @@
 use std::net::TcpListener;
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{CallError, Client, Operation};
+use run_operator::decide::failure::{Failure, FailureKind};
+use run_operator::service::{Client, Operation};
 
 use crate::support::*;
 
 /// Makes one call of the operation, and returns how it failed.
-async fn failure_of(client: &Client, operation: Operation) -> CallError {
+async fn failure_of(client: &Client, operation: Operation) -> Failure {
     let failed = match operation {
         Operation::Version => within(client.version()).await.err(),
         Operation::CurrentWorkspace => {
@@ -64,7 +64,7 @@ async fn no_operation_follows_a_redirect_anywhere(#[case] status: &str) {
     let client = client(&server);
     for operation in Operation::ALL {
         for to in ELSEWHERE {
-            let failure = Failure::from(&failure_of(&client, operation).await);
+            let failure = failure_of(&client, operation).await;
             assert_eq!(
                 failure.kind,
                 FailureKind::Unreadable,

@@ -1,8 +1,7 @@
 //! The event stream over a connection. The meaning of bytes is tested with the decoder.
 
 use rstest::rstest;
-use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{BodyError, CallError, Event, StreamItem, UnreadableReason};
+use run_operator::service::{Event, StreamItem};
 use std::time::Duration;
 
 use crate::support::*;
@@ -83,7 +82,7 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     let mut first = events(&client, None).await.unwrap();
     assert_eq!(within(first.next()).await.unwrap(), Some(event("1", "a")));
     let error = within(first.next()).await.unwrap_err();
-    assert_eq!(error.kind(), FailureKind::Transport);
+    no_answer(&error, "failed to read the service's answer to its end");
     assert_eq!(within(first.next()).await.unwrap(), None);
 
     let mut second = events(&client, first.last_event_id()).await.unwrap();
@@ -124,14 +123,10 @@ async fn a_silent_stream_ends_with_an_error(#[case] script: Vec<Step>) {
     let server = Server::start([script]).await;
     let client = client_with(&server, impatient());
     let mut stream = events(&client, None).await.unwrap();
-    let error = within(stream.next()).await.unwrap_err();
-    let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    let failure = within(stream.next()).await.unwrap_err();
+    let how = "failed to read the service's answer to its end: nothing was received for 1 s";
+    no_answer(&failure, how);
     assert_eq!(failure.request_id.as_deref(), Some("req-s"));
-    let CallError::ReadBody { source, .. } = error else {
-        panic!("{error:?}");
-    };
-    assert!(matches!(source, BodyError::Idle { seconds: 1 }));
     assert_eq!(within(stream.next()).await.unwrap(), None);
 }
 
@@ -175,8 +170,8 @@ async fn a_repeatedly_dropped_next_loses_no_event_and_no_idle_timeout() {
 #[tokio::test]
 async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
     let server = Server::start([vec![send(bytes)]]).await;
-    let reason = unreadable(events(&client(&server), None).await);
-    assert!(matches!(reason, UnreadableReason::NotEventStream));
+    let defect = unreadable(events(&client(&server), None).await);
+    assert!(defect.ends_with("it is no event stream"), "{defect}");
 }
 
 /// Proves: X-headers

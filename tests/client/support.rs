@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::RunView;
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
 use run_operator::service::{
-    AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, EventStream, IdempotencyKey,
-    Observer, Operation, Outcome, RunId, Token, UnreadableReason, WorkspaceId,
+    AllowList, BaseUrl, Client, ClientConfig, Credentials, EventStream, IdempotencyKey, Observer,
+    Operation, RunId, Token, WorkspaceId,
 };
 
 pub(crate) use crate::server::*;
@@ -103,48 +103,56 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Makes one `POST /runs`.
-pub(crate) async fn create(client: &Client) -> Result<RunView, CallError> {
+pub(crate) async fn create(client: &Client) -> Result<RunView, Failure> {
     let body = Bytes::from_static(b"{}");
     within(client.create_run(&credentials(), &key("k"), body)).await
 }
 
 /// Makes one `GET /runs/run-1`.
-pub(crate) async fn get(client: &Client) -> Result<RunView, CallError> {
+pub(crate) async fn get(client: &Client) -> Result<RunView, Failure> {
     within(client.get_run(&credentials(), &run_id("run-1"))).await
 }
 
 /// Makes one `GET /runs/run-1` and returns how it failed.
-pub(crate) async fn get_failure(client: &Client) -> CallError {
+pub(crate) async fn get_failure(client: &Client) -> Failure {
     get(client).await.expect_err("the call should have failed")
 }
 
 /// Makes one `POST /runs/run-1:cancel`.
-pub(crate) async fn cancel(client: &Client) -> Result<RunView, CallError> {
+pub(crate) async fn cancel(client: &Client) -> Result<RunView, Failure> {
     within(client.cancel_run(&credentials(), &run_id("run-1"))).await
 }
 
 /// Opens the event stream of `run-1`, from behind this event.
-pub(crate) async fn events(client: &Client, last: Option<&str>) -> Result<EventStream, CallError> {
+pub(crate) async fn events(client: &Client, last: Option<&str>) -> Result<EventStream, Failure> {
     within(client.run_events(&credentials(), &run_id("run-1"), last)).await
 }
 
-/// The reason why an answer could not be read.
-pub(crate) fn unreadable<T: std::fmt::Debug>(result: Result<T, CallError>) -> UnreadableReason {
+/// Asserts that a call got no answer, and how.
+pub(crate) fn no_answer(failure: &Failure, how: &str) {
+    assert_eq!(failure.kind, FailureKind::NoAnswer, "{failure:?}");
+    assert!(failure.message.starts_with(how), "{failure:?}");
+}
+
+/// How a call fails without a connection, and with one that brings no answer.
+pub(crate) const NO_CONNECTION: &str = "failed to connect to the service";
+pub(crate) const NO_HEAD: &str = "failed to get an answer from the service";
+
+/// What is wrong with an answer that could not be read.
+pub(crate) fn unreadable<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
     match result {
-        Err(CallError::Unreadable { reason, .. }) => reason,
+        Err(failure) if failure.kind == FailureKind::Unreadable => failure.message,
         other => panic!("{other:?}"),
     }
 }
 
-/// Records the operation, the status and the code of each call.
+/// Records the operation and the status of each call.
 #[derive(Default)]
 pub(crate) struct Told(pub(crate) Mutex<Vec<String>>);
 
 impl Observer for Told {
-    fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
-        let problem = outcome.error.and_then(CallError::problem);
-        let (status, code) = (outcome.http_status, problem.map(|problem| &problem.code));
-        let told = format!("{operation:?} {status:?} {code:?}");
+    fn ended(&self, operation: Operation, http_status: Option<u16>, _: Duration) {
+        let told = format!("{operation:?} {http_status:?}");
         self.0.lock().unwrap().push(told);
     }
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{CallError, Client};
+use run_operator::decide::failure::FailureKind;
+use run_operator::service::Client;
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -18,13 +18,12 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     let port = taken.local_addr().unwrap().port();
     let base_url = format!("http://127.0.0.1:{port}");
     let client = Client::new(config(&base_url, Contract::builtin().unwrap())).unwrap();
-    let error = get_failure(&client).await;
-    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
-    let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    let failure = get_failure(&client).await;
+    no_answer(
+        &failure,
+        "failed to connect to the service: client error (Connect): tcp connect",
+    );
     assert_eq!(failure.http_status, None);
-    let start = "failed to connect to the service: client error (Connect): tcp connect";
-    assert!(failure.message.starts_with(start), "{}", failure.message);
     assert!(failure.message.contains("Connection refused"));
 }
 
@@ -37,9 +36,7 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
 #[tokio::test]
 async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<Step>) {
     let server = Server::start([script]).await;
-    let error = get_failure(&client(&server)).await;
-    assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
-    assert_eq!(Failure::from(&error).kind, FailureKind::Transport);
+    no_answer(&get_failure(&client(&server)).await, NO_HEAD);
     assert_eq!(server.requests().len(), 1, "one attempt a call");
 }
 
@@ -57,8 +54,8 @@ async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
          X-Request-ID: req-1\r\n\r\n{{\"runId\":\"run-1\""
     );
     let server = Server::start([vec![send(&begun), Step::Close]]).await;
-    let failure = Failure::from(&get_failure(&client(&server)).await);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    let failure = get_failure(&client(&server)).await;
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.http_status, status[..3].parse().ok());
     assert_eq!(failure.request_id.as_deref(), Some("req-1"));
     assert_eq!(failure.code, None);
@@ -88,9 +85,8 @@ async fn an_answer_that_takes_too_long_is_given_up(
     #[case] request_id: Option<&str>,
 ) {
     let server = Server::start([script]).await;
-    let error = get_failure(&client_with(&server, impatient())).await;
-    let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Transport);
+    let failure = get_failure(&client_with(&server, impatient())).await;
+    assert_eq!(failure.kind, FailureKind::NoAnswer);
     assert_eq!(failure.request_id.as_deref(), request_id);
     assert!(
         failure.message.contains("within 1 s"),
@@ -115,8 +111,7 @@ async fn a_connection_that_takes_too_long_is_given_up() {
     }
     let contract = contract_with(&[("connectSeconds: 5", "connectSeconds: 1")]);
     let client = Client::new(config(&format!("http://{address}"), contract)).unwrap();
-    let error = get_failure(&client).await;
-    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    no_answer(&get_failure(&client).await, NO_CONNECTION);
     drop((listener, queue));
 }
 
@@ -130,10 +125,9 @@ async fn each_call_of_a_check_has_ten_seconds() {
         within(client.version()),
         within(client.current_workspace(&who)),
     );
-    for error in [version.unwrap_err(), workspace.unwrap_err()] {
-        let in_time = matches!(error, CallError::AwaitAnswer { seconds: 10 });
-        assert!(in_time, "{error:?}");
-    }
+    let in_time = format!("{NO_HEAD} within 10 s");
+    no_answer(&version.unwrap_err(), &in_time);
+    no_answer(&workspace.unwrap_err(), &in_time);
 }
 
 /// Proves: X-caps
@@ -141,8 +135,7 @@ async fn each_call_of_a_check_has_ten_seconds() {
 async fn a_stream_that_is_not_opened_in_time_is_given_up() {
     let server = Server::start([vec![Step::Hang]]).await;
     let opened = events(&client_with(&server, impatient()), None).await;
-    let error = opened.unwrap_err();
-    assert!(matches!(error, CallError::AwaitAnswer { seconds: 1 }));
+    no_answer(&opened.unwrap_err(), &format!("{NO_HEAD} within 1 s"));
 }
 
 /// Proves: X-allow-list
@@ -198,8 +191,7 @@ proptest! {
             let server = Server::start(scripts).await;
             let client = client(&server);
             let answers = [create(&client).await, get(&client).await, cancel(&client).await];
-            for error in answers.into_iter().filter_map(Result::err) {
-                let failure = Failure::from(&error);
+            for failure in answers.into_iter().filter_map(Result::err) {
                 assert!(failure.message.len() <= 512 && !failure.message.is_empty());
                 assert!(!failure.message.chars().any(char::is_control));
             }

@@ -5,7 +5,7 @@ mod sending;
 mod status;
 
 use run_operator::api::{intent::IntentRecord, run::DeletionPolicy};
-use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 use crate::object::{MOVED, Object};
 use crate::service;

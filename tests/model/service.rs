@@ -1,6 +1,6 @@
 //! The service: a run a key, whatever is asked how often, and every class of answer.
 
-use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 use crate::properties;
 use crate::state::{Call, Home, Key, Packet, RunState, ServiceRun, State};
@@ -37,7 +37,7 @@ pub(crate) enum Answer {
 }
 
 pub(crate) fn lost() -> Failure {
-    failure(FailureKind::Transport, None, None)
+    failure(FailureKind::NoAnswer, None, None)
 }
 
 fn failure(kind: FailureKind, status: Option<u16>, code: Option<&str>) -> Failure {
@@ -53,7 +53,7 @@ fn failure(kind: FailureKind, status: Option<u16>, code: Option<&str>) -> Failur
 }
 
 fn problem(status: u16, code: &str) -> Failure {
-    failure(FailureKind::Problem, Some(status), Some(code))
+    failure(FailureKind::Answered, Some(status), Some(code))
 }
 
 impl Answer {
@@ -78,7 +78,7 @@ impl Answer {
                 retryable: Some(false),
                 ..problem(500, "boom")
             },
-            Self::Bare { .. } => failure(FailureKind::Bare, Some(403), None),
+            Self::Bare { .. } => failure(FailureKind::Answered, Some(403), None),
             Self::Unreadable => failure(FailureKind::Unreadable, Some(200), None),
             Self::OtherRun | Self::Ignored | Self::Anonymous | Self::GivenUp => {
                 let other = self == Self::OtherRun;

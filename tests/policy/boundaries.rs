@@ -9,7 +9,7 @@ use run_operator::api::{
 };
 use run_operator::decide::conditions::Why;
 use run_operator::decide::event_buffer::{EventBuffer, Received};
-use run_operator::decide::response::answer::Failure;
+use run_operator::decide::failure::Failure;
 use run_operator::decide::workspace::{
     check::{Check, Obstacle},
     probe::{Assessment, assess},
@@ -17,7 +17,8 @@ use run_operator::decide::workspace::{
 use run_operator::decide::{EventDraft, Follow, Session, WorkspaceView};
 
 use crate::support::{
-    CONTRACT, Case, UID, at, condition, hopeless, intent_of, lost, place, problem, session, view,
+    CONTRACT, Case, UID, at, condition, hopeless, identity_failed, intent_of, lost, place, problem,
+    session, version_failed, view,
 };
 
 const DAY: i64 = 86_400;
@@ -56,7 +57,7 @@ fn a_twice_rejected_token_is_awaited_without_a_timer() {
         .mine()
         .posted(Err(refused.clone()))
         .posted(Err(refused));
-    let next = case.tracked.memory.troubles[0].next;
+    let next = case.tracked.memory.failures[0].next;
     let mut due = case.settle();
     due.now = next;
     let decision = due.decide();
@@ -175,18 +176,18 @@ fn after(current: &WorkspaceStatus, check: &Check, generation: i64) -> Assessmen
 }
 
 #[rstest]
-#[case::the_same(failed(Obstacle::Identity(problem(503, "a"))), 1, true)]
-#[case::another_generation(failed(Obstacle::Identity(problem(503, "a"))), 2, false)]
-#[case::another_code(failed(Obstacle::Identity(problem(503, "b"))), 1, false)]
-#[case::another_status(failed(Obstacle::Identity(problem(502, "a"))), 1, false)]
-#[case::another_message(failed(Obstacle::Identity(Failure { message: "else".into(), ..problem(503, "a") })), 1, false)]
-#[case::at_another_call(Check { version: None, ..failed(Obstacle::Version(problem(503, "a"))) }, 1, false)]
+#[case::the_same(failed(identity_failed(problem(503, "a"))), 1, true)]
+#[case::another_generation(failed(identity_failed(problem(503, "a"))), 2, false)]
+#[case::another_code(failed(identity_failed(problem(503, "b"))), 1, false)]
+#[case::another_status(failed(identity_failed(problem(502, "a"))), 1, false)]
+#[case::another_message(failed(identity_failed(Failure { message: "else".into(), ..problem(503, "a") })), 1, true)]
+#[case::at_another_call(Check { version: None, ..failed(version_failed(problem(503, "a"))) }, 1, false)]
 fn a_repeated_probe_failure_costs_no_write_but_a_new_one_does(
     #[case] check: Check,
     #[case] generation: i64,
     #[case] same: bool,
 ) {
-    let earlier = failed(Obstacle::Identity(problem(503, "a")));
+    let earlier = failed(identity_failed(problem(503, "a")));
     let told = assess(None, &earlier, 1, 1, &CONTRACT, at(0)).status;
     assert_eq!(after(&told, &check, generation).status == told, same);
 }
@@ -296,7 +297,7 @@ fn only_a_probe_that_could_not_read_its_secret_is_inconclusive() {
     let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
     assert!(config(Reason::Checking).inconclusive());
     assert!(!config(Reason::SecretNotFound).inconclusive());
-    assert!(!failed(Obstacle::Version(lost())).inconclusive());
+    assert!(!failed(version_failed(lost())).inconclusive());
     assert!(!Check::default().inconclusive());
 }
 

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, run::ReadyWhen, time::whole_seconds},
-    decide::{WorkspaceView, response::answer::RunView},
+    decide::{WorkspaceView, failure::RunView},
 };
 
 use crate::support::{

@@ -109,6 +109,11 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
     "the contract file is wrong at limits.eventLineBytes: 0 is too small; the least is 1024"
 )]
 #[case(
+    "streamsPerConnection: 100",
+    "streamsPerConnection: 0",
+    "the contract file is wrong at limits.streamsPerConnection: 0 is too small; the least is 1"
+)]
+#[case(
     "eventBytes: 262144",
     "eventBytes: 1",
     "the contract file is wrong at limits.eventBytes: 1 is too small; the least is 1024"

@@ -6,8 +6,8 @@ use run_operator::{
     api::{EventReason, Phase, Run},
     decide::{
         Effect, EventDraft,
+        failure::RunView,
         gitops::{Tracker, tracked_by},
-        response::answer::RunView,
     },
 };
 

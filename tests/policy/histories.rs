@@ -15,7 +15,7 @@ use run_operator::{
     decide::{
         CallDelay, Session, Stream, WorkspaceView,
         event_buffer::Received,
-        response::answer::{Failure, RunView},
+        failure::{Failure, RunView},
         time::later,
     },
 };

@@ -4,7 +4,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason},
-    decide::response::classify::Call,
+    decide::failure::Call,
 };
 
 use crate::support::{
@@ -13,7 +13,7 @@ use crate::support::{
 
 const DAY: i64 = 86_400;
 
-fn conflict() -> run_operator::decide::response::answer::Failure {
+fn conflict() -> run_operator::decide::failure::Failure {
     problem(409, "idempotency_conflict")
 }
 
@@ -86,7 +86,7 @@ fn a_deletion_releases_at_once_only_a_run_proved_never_created(
 #[case(problem(409, "idempotency_in_progress"), None)]
 #[case(problem(429, "slow"), None)]
 fn a_lone_first_answer_is_final_or_asked_again(
-    #[case] failure: run_operator::decide::response::answer::Failure,
+    #[case] failure: run_operator::decide::failure::Failure,
     #[case] stalled: Option<&str>,
 ) {
     let case = Case::new().mine().posted(Err(failure));
@@ -115,7 +115,7 @@ fn a_lone_first_answer_is_final_or_asked_again(
 #[case(conflict())]
 #[case(problem(409, "approval_required"))]
 fn in_doubt_a_refusal_answers_only_its_own_request(
-    #[case] failure: run_operator::decide::response::answer::Failure,
+    #[case] failure: run_operator::decide::failure::Failure,
 ) {
     for case in [
         Case::new().taken_over(),

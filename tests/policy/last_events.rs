@@ -1,8 +1,8 @@
 //! The last events of a run that has ended: waited for with the finalizer, within a bound.
 
 use run_operator::decide::{
-    Follow, Learned, Stream, WorkspaceView, event_buffer::Received, last_events::StreamEnd,
-    response::classify::Call,
+    Follow, Learned, Stream, WorkspaceView, event_buffer::Received, failure::Call,
+    last_events::StreamEnd,
 };
 
 use crate::support::{CONTRACT, Case, at, not_ready, session, view};

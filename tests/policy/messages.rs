@@ -5,7 +5,7 @@ use run_operator::{
     api::workspace_ref::{WorkspaceKind, WorkspaceRef},
     decide::{
         WorkspaceView,
-        response::answer::{Failure, FailureKind},
+        failure::{Failure, FailureKind},
         truncate::cut,
     },
 };

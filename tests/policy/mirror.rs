@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::decide::{
-    EventDraft, Follow, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
+    EventDraft, Follow, Stream, WorkspaceView, event_buffer::Received, failure::Failure,
 };
 
 use crate::support::{

@@ -6,7 +6,7 @@ use run_operator::{
     decide::{
         Effect, Follow, WorkspaceView,
         event_buffer::Received,
-        response::answer::{Failure, RunView},
+        failure::{Failure, RunView},
         truncate::{MAX_SENTENCES, cut},
     },
 };
@@ -38,9 +38,9 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
     let refused_token = case
         .tracked
         .memory
-        .troubles
+        .failures
         .iter()
-        .any(|t| t.class == run_operator::decide::response::classify::Class::Unauthorized);
+        .any(|t| t.last.class == run_operator::decide::failure::Class::Unauthorized);
     stalled
         || says("Ready")
         || says("Synced")
@@ -115,7 +115,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
     let Turn::Act(Answer::Fails(failure)) = turn else {
         return true;
     };
-    let refused = failure.kind == run_operator::decide::response::answer::FailureKind::Problem
+    let refused = failure.code.is_some()
         && failure.http_status.is_some_and(|s| (400..500).contains(&s))
         && !matches!(
             failure.code.as_deref(),

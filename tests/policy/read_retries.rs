@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 use run_operator::{
     api::Phase,
-    decide::{backoff, event_buffer::Received, response::answer::Failure},
+    decide::{backoff, event_buffer::Received, failure::Failure},
 };
 
 use crate::support::{Case, at, bare, condition, hopeless, lost, problem, unreadable, view};

@@ -8,7 +8,7 @@ use run_operator::{
     decide::{
         WorkspaceView,
         conditions::Why,
-        response::answer::{Failure, FailureKind},
+        failure::{Failure, FailureKind},
         workspace::{
             check::{Check, Obstacle},
             in_use::needs_workspace,
@@ -17,7 +17,9 @@ use run_operator::{
     },
 };
 
-use crate::support::{BASE_URL, Case, at, bare, condition, lost, problem, unreadable};
+use crate::support::{
+    BASE_URL, Case, at, bare, condition, identity_failed, lost, problem, unreadable, version_failed,
+};
 
 const VERIFIED: Standing = Standing {
     verified: true,
@@ -48,16 +50,14 @@ fn not_sent() -> Failure {
 #[case::too_slow(problem(408, "timeout"), true)]
 #[case::too_early(problem(425, "early"), true)]
 #[case::too_many(problem(429, "slow_down"), true)]
+#[case::too_many_for_good(Failure { retryable: Some(false), ..problem(429, "quota") }, false)]
 #[case::out_of_order(problem(503, "busy"), true)]
 #[case::a_rejected_token(problem(401, "unauthenticated"), true)]
 #[case::another_workspace(problem(403, "forbidden"), false)]
 #[case::no_such_path(problem(404, "no_route"), false)]
 #[case::not_sent(not_sent(), false)]
 fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case] over: bool) {
-    for obstacle in [
-        Obstacle::Version(failure.clone()),
-        Obstacle::Identity(failure),
-    ] {
+    for obstacle in [version_failed(failure.clone()), identity_failed(failure)] {
         assert_eq!(passed_over(&stopped_by(obstacle), VERIFIED), over);
     }
 }
@@ -67,7 +67,7 @@ fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case
 #[case::never_verified(Standing { verified: false, passed_over: false })]
 #[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
 fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: Standing) {
-    let check = stopped_by(Obstacle::Version(lost()));
+    let check = stopped_by(version_failed(lost()));
     assert!(!passed_over(&check, standing));
 }
 

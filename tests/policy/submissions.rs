@@ -6,8 +6,8 @@ use run_operator::{
     api::Phase,
     decide::{
         Effect,
+        failure::{Call, Failure},
         request::body::{body, idempotency_key},
-        response::{answer::Failure, classify::Call},
     },
 };
 

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{CallDelay, Decision, event_buffer::Received, response::answer::Failure},
+    decide::{CallDelay, Decision, event_buffer::Received, failure::Failure},
 };
 
 use crate::support::{Case, UID, at, bare, hopeless, lost, name, problem, view};

@@ -7,7 +7,7 @@ use run_operator::{
     api::Reason,
     decide::{
         conditions::Why,
-        response::answer::Failure,
+        failure::Failure,
         workspace::{
             check::{Check, Obstacle},
             probe::{Assessment, assess},
@@ -15,7 +15,9 @@ use run_operator::{
     },
 };
 
-use crate::support::{CONTRACT, at, bare, lost, no_file, problem, unreadable};
+use crate::support::{
+    CONTRACT, at, bare, identity_failed, lost, no_file, problem, unreadable, version_failed,
+};
 
 /// The third failed check in a row.
 fn stopped_by(obstacle: Obstacle) -> Assessment {
@@ -56,10 +58,22 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
     #[case] reason: Reason,
     #[case] look: &str,
 ) {
-    let failed = stopped_by(Obstacle::Version(answer));
+    let failed = stopped_by(version_failed(answer));
     let why = failed.usable.expect_err("nothing is usable");
     assert_eq!(why.reason, reason);
     assert!(why.message.contains(look), "{why:?}");
+}
+
+#[rstest]
+#[case(lost(), "no_answer")]
+#[case(bare(502), "no_problem_body")]
+#[case(unreadable(), "unreadable_answer")]
+fn a_failed_check_shows_the_code_that_a_run_would_show(
+    #[case] answer: Failure,
+    #[case] code: &str,
+) {
+    let shown = stopped_by(identity_failed(answer)).status.last_error;
+    assert_eq!(shown.expect("an error").code, code);
 }
 
 #[rstest]
@@ -75,7 +89,7 @@ fn a_403_to_the_token_is_believed_of_the_service_alone(
     #[case] reason: Reason,
     #[case] look: &str,
 ) {
-    let failed = stopped_by(Obstacle::Identity(answer));
+    let failed = stopped_by(identity_failed(answer));
     let why = failed.usable.expect_err("nothing is usable");
     assert_eq!(why.reason, reason);
     assert!(why.message.contains(look), "{why:?}");
@@ -83,9 +97,9 @@ fn a_403_to_the_token_is_believed_of_the_service_alone(
 
 #[test]
 fn a_check_that_lacked_a_file_is_no_answer_of_the_service() {
-    assert!(Obstacle::Version(no_file()).no_file());
-    assert!(Obstacle::Identity(no_file()).no_file());
-    assert!(!Obstacle::Version(lost()).no_file());
+    assert!(version_failed(no_file()).no_file());
+    assert!(identity_failed(no_file()).no_file());
+    assert!(!version_failed(lost()).no_file());
     let why = Why::new(Reason::CaInvalid, "not a certificate");
     assert!(!Obstacle::Config(why).no_file());
 }
@@ -98,7 +112,7 @@ fn a_failed_probe_shows_its_request_id_and_honours_retry_after() {
         retry_after: Some(wait),
         ..problem(503, "busy")
     };
-    for obstacle in [Obstacle::Version(busy.clone()), Obstacle::Identity(busy)] {
+    for obstacle in [version_failed(busy.clone()), identity_failed(busy)] {
         assert_eq!(obstacle.retry_after(), Some(wait));
         let status = stopped_by(obstacle).status;
         assert_eq!(status.request_id.as_deref(), Some("req-9"));
@@ -118,8 +132,8 @@ fn a_failed_probe_shows_its_request_id_and_honours_retry_after() {
             ..answer
         };
         let heeded = Some(Duration::from_secs(heeded));
-        assert_eq!(Obstacle::Version(slow.clone()).retry_after(), heeded);
-        assert_eq!(Obstacle::Identity(slow).retry_after(), heeded);
+        assert_eq!(version_failed(slow.clone()).retry_after(), heeded);
+        assert_eq!(identity_failed(slow).retry_after(), heeded);
     }
     let unasked = Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there."));
     assert_eq!(unasked.retry_after(), None);

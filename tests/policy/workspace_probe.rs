@@ -6,17 +6,19 @@ use run_operator::{
     decide::{
         WorkspaceView,
         conditions::Why,
-        response::answer::Failure,
+        failure::Failure,
         workspace::{
             cached_token::outlives,
-            check::{Check, Obstacle},
+            check::Check,
             in_use::needs_workspace,
             probe::{Assessment, assess},
         },
     },
 };
 
-use crate::support::{BASE_URL, CONTRACT, Case, at, condition, lost, place, problem, session};
+use crate::support::{
+    BASE_URL, CONTRACT, Case, at, condition, identity_failed, lost, place, problem, session,
+};
 
 fn gone() -> Why {
     Why::new(
@@ -85,7 +87,7 @@ fn without_its_secret_a_workspace_serves_only_submitted_runs() {
 fn a_rejected_last_token_stops_calls_and_both_causes_are_named() {
     let rejected = |failure: Failure| Check {
         identity: None,
-        obstacle: Some(Obstacle::Identity(failure)),
+        obstacle: Some(identity_failed(failure)),
         ..on_the_last_good_token()
     };
     let assessment = judged(&rejected(problem(401, "unauthenticated")));

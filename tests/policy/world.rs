@@ -10,7 +10,7 @@ use run_operator::{
     api::{RunStatus, status::ResolvedWorkspace},
     decide::{
         Decision, Effect, EventDraft, Follow, WorkspaceView,
-        response::answer::{Failure, RunView},
+        failure::{Failure, RunView},
     },
 };
 

@@ -91,7 +91,7 @@ pub(super) struct Create {
     pub(super) refused_for: Vec<u16>,
 }
 
-/// Sizes beyond which an answer is not read.
+/// Sizes beyond which an answer is not read, and the streams of a connection.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
@@ -101,6 +101,14 @@ pub struct Limits {
     pub event_line_bytes: usize,
     /// Bytes of one event.
     pub event_bytes: usize,
+    /// Event streams that a connection of HTTP/2 takes.
+    #[serde(default = "streams_per_connection")]
+    pub streams_per_connection: u16,
+}
+
+/// RFC 9113 recommends that no service allows fewer.
+fn streams_per_connection() -> u16 {
+    100
 }
 
 /// Limits of a call's duration, in seconds.

@@ -139,6 +139,11 @@ fn numbers(p: &Profile) -> Result<(), ContractError> {
             1024,
         ),
         ("limits.eventBytes", p.limits.event_bytes as u64, 1024),
+        (
+            "limits.streamsPerConnection",
+            p.limits.streams_per_connection.into(),
+            1,
+        ),
         ("timeouts.connectSeconds", p.timeouts.connect_seconds, 1),
         ("timeouts.requestSeconds", p.timeouts.request_seconds, 1),
         (

@@ -6,10 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::controller::metrics::PauseCause;
-use crate::decide::{
-    backoff,
-    response::answer::{Failure, FailureKind},
-};
+use crate::decide::{backoff, failure::Capacity};
 
 /// Limit on the calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough
 /// that a hanging Workspace holds few connections.
@@ -22,38 +19,6 @@ const OUTAGE: u32 = 3;
 /// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s. It only bridges the time until
 /// the check: if that succeeds, other calls may succeed too.
 const OUTAGE_ATTEMPTS: u32 = 2;
-
-/// Evidence about the service's capacity from the end of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// None: the call was not sent, or failed for another reason.
-    #[default]
-    Unknown,
-    /// The service answered.
-    Served,
-    /// No answer, or a proxy's: the service may be down.
-    Lost,
-    /// 429 (rule 10), with its `Retry-After`, unclamped.
-    TooMany(Option<Duration>),
-}
-
-impl Outcome {
-    /// The outcome of an answer. A 429 marked `retryable: false` concerns only its own request.
-    pub(crate) fn of<T>(answer: Result<&T, &Failure>) -> Self {
-        let Err(failure) = answer else {
-            return Self::Served;
-        };
-        match (failure.kind, failure.http_status) {
-            (FailureKind::Transport, _) | (FailureKind::Bare, Some(500..=599)) => Self::Lost,
-            (FailureKind::Problem | FailureKind::Bare, Some(429)) => match failure.retryable {
-                Some(false) => Self::Served,
-                Some(true) | None => Self::TooMany(failure.retry_after),
-            },
-            (FailureKind::Problem, Some(400 | 402..=499)) => Self::Served,
-            _ => Self::Unknown,
-        }
-    }
-}
 
 /// Token that a call carries from its start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +109,7 @@ impl Concurrency {
     pub(crate) fn end(
         &mut self,
         call: CallToken,
-        outcome: Outcome,
+        capacity: Capacity,
         now: Instant,
     ) -> Option<PauseCause> {
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -153,26 +118,26 @@ impl Concurrency {
         if fresh {
             self.fresh = self.fresh.saturating_sub(1);
         }
-        match outcome {
-            Outcome::Served if fresh => {
+        match capacity {
+            Capacity::Served if fresh => {
                 self.one_first = false;
                 self.refusals = 0;
                 self.losses = 0;
                 self.size = self.size.saturating_add(1).min(MAX_IN_FLIGHT);
                 None
             }
-            Outcome::TooMany(asked) if fresh => {
+            Capacity::TooMany(asked) if fresh => {
                 self.refusals = self.refusals.saturating_add(1);
                 self.size = (self.size / 2).max(1);
                 self.begin_pause(self.refusals, asked, now);
                 Some(PauseCause::TooManyRequests)
             }
             // Its pause has already begun; it may only become longer.
-            Outcome::TooMany(asked) => {
+            Capacity::TooMany(asked) => {
                 self.pause_for(backoff::asked(asked), now);
                 None
             }
-            Outcome::Lost if fresh => {
+            Capacity::Lost if fresh => {
                 self.losses = self.losses.saturating_add(1);
                 if self.losses < OUTAGE {
                     return None;
@@ -182,7 +147,7 @@ impl Concurrency {
                 self.begin_pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
                 Some(PauseCause::NoAnswer)
             }
-            Outcome::Unknown | Outcome::Served | Outcome::Lost => None,
+            Capacity::Unknown | Capacity::Served | Capacity::Lost => None,
         }
     }
 

@@ -3,8 +3,10 @@
 
 use tokio::time::Instant;
 
+use crate::decide::failure::Capacity;
+
 use super::{
-    concurrency::{CallToken, Concurrency, Outcome},
+    concurrency::{CallToken, Concurrency},
     rate_limit::Rate,
     round_robin::RoundRobin,
 };
@@ -80,7 +82,7 @@ impl<T> FairQueue<T> {
 
     /// Returns an unused permission for a call.
     pub(crate) fn give_back(&mut self, call: CallToken, now: Instant) {
-        self.concurrency.end(call, Outcome::Unknown, now);
+        self.concurrency.end(call, Capacity::Unknown, now);
         self.rate.give_back();
     }
 

@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::now;
 use crate::controller::metrics::{Metrics, PauseCause, gauge};
-use crate::decide::{backoff, time::later};
+use crate::decide::{backoff, failure::Capacity, time::later};
 use crate::util::lock;
 
 use super::{
-    concurrency::{CallToken, Concurrency, Outcome},
+    concurrency::{CallToken, Concurrency},
     fair_queue::FairQueue,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Permit {
     gate: Arc<Gate>,
     call: CallToken,
     begun: bool,
-    outcome: Outcome,
+    outcome: Capacity,
 }
 
 impl Permit {
@@ -57,7 +57,7 @@ impl Permit {
     }
 
     /// Marks the end of the call, with this outcome.
-    pub(crate) fn ended(mut self, outcome: Outcome) {
+    pub(crate) fn ended(mut self, outcome: Capacity) {
         self.begun = true;
         self.outcome = outcome;
     }
@@ -165,11 +165,11 @@ impl Gate {
             gate: Arc::clone(self),
             call,
             begun: false,
-            outcome: Outcome::Unknown,
+            outcome: Capacity::Unknown,
         }
     }
 
-    fn leave(self: &Arc<Self>, call: CallToken, begun: bool, outcome: Outcome) {
+    fn leave(self: &Arc<Self>, call: CallToken, begun: bool, outcome: Capacity) {
         self.metrics.calls_in_flight.dec();
         let long_pause = self.change(|queue, now| {
             if !begun {

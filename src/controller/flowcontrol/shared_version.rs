@@ -9,7 +9,7 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 
-use crate::decide::response::answer::Failure;
+use crate::decide::failure::Failure;
 use crate::service::{Client, VersionReply};
 use crate::util::lock;
 
@@ -60,8 +60,7 @@ fn begin(client: &Client, slots: &Arc<ProbeSlots>) -> Call {
     let asked = async move {
         let origin = client.base_url().origin().to_owned();
         let _slot = slots.enter(&origin, VERSIONS).await;
-        let answer = client.version().await;
-        Arc::new(answer.map_err(|error| Failure::from(&error)))
+        Arc::new(client.version().await)
     };
     asked.boxed().shared()
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::service::{Observer, Operation, Outcome};
+use crate::service::{Observer, Operation};
 
 pub mod catalogue;
 mod exposition;
@@ -281,14 +281,13 @@ impl Default for Metrics {
 }
 
 impl Observer for Metrics {
-    fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
+    fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration) {
         let operation = operation.as_str();
-        let code = outcome
-            .http_status
-            .map_or_else(|| NO_ANSWER.to_owned(), code);
+        let code = http_status.map_or_else(|| NO_ANSWER.to_owned(), code);
         self.requests.of(&[operation, &code]).inc();
-        let took = outcome.elapsed.as_secs_f64();
-        self.request_seconds.of(&[operation]).observe(took);
+        self.request_seconds
+            .of(&[operation])
+            .observe(took.as_secs_f64());
     }
 }
 

@@ -163,12 +163,7 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
 fn a_call_to_the_service_without_an_answer_is_counted_as_none() {
     let metrics = Metrics::new();
     for http_status in [Some(201), None] {
-        let outcome = Outcome {
-            http_status,
-            error: None,
-            elapsed: Duration::from_millis(1),
-        };
-        metrics.on_answer(Operation::CreateRun, &outcome);
+        metrics.ended(Operation::CreateRun, http_status, Duration::from_millis(1));
     }
     let counts = ["201", NO_ANSWER].map(|code| metrics.requests.of(&["createRun", code]).get());
     assert_eq!(counts, [1, 1]);

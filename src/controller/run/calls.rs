@@ -13,10 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::api::WorkspaceKey;
 use crate::controller::{
     context::Context,
-    flowcontrol::{
-        concurrency::Outcome,
-        gate::{Gate, Permit},
-    },
+    flowcontrol::gate::{Gate, Permit},
     leader,
     state::{
         runs::{CallEvent, LONG_WAIT, RunEntry, Waiting},
@@ -25,9 +22,9 @@ use crate::controller::{
 };
 use crate::decide::{
     Effect,
-    response::answer::{Failure, FailureKind, RunView},
+    failure::{Capacity, FailedCall, Failure, FailureKind, RunView},
 };
-use crate::service::{CallError, IdempotencyKey, RunId};
+use crate::service::{IdempotencyKey, RunId};
 
 use super::{pass::Pass, policy::learning, settled};
 
@@ -207,12 +204,18 @@ async fn call(
         }
         Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
     };
+    let contract = &ctx.config.contract;
+    let failed = answer
+        .clone()
+        .err()
+        .map(|failure| FailedCall::new(call, failure, contract));
     let with = learning(ctx, entry, workspace);
-    entry.with(|state| state.run.call_answered(call, answer.clone(), with));
+    entry.with(|state| state.run.call_answered(call, answer, with));
     // Afterwards: policy uses the memory to decide on the capacity freed here.
-    permit.ended(Outcome::of(answer.as_ref()));
-    if let Err(failure) = answer {
-        failed(ctx, entry, key, session, effect, &failure);
+    permit.ended(Capacity::after(failed.as_ref()));
+    if let Some(failed) = failed {
+        log_failure(entry, effect, &failed.failure);
+        ctx.suspect(key, session.number, &failed);
     }
 }
 
@@ -223,37 +226,21 @@ async fn create(session: &ClientSession, key: &str, body: &[u8]) -> Result<RunVi
         .client
         .create_run(&session.credentials, &key, body)
         .await
-        .map_err(|error| Failure::from(&error))
 }
 
 async fn with_run(
     run_id: &str,
-    call: impl AsyncFnOnce(&RunId) -> Result<RunView, CallError>,
+    call: impl AsyncFnOnce(&RunId) -> Result<RunView, Failure>,
 ) -> Result<RunView, Failure> {
     let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
-    call(&run_id).await.map_err(|error| Failure::from(&error))
+    call(&run_id).await
 }
 
 fn not_sent(error: &dyn std::error::Error) -> Failure {
-    Failure {
-        kind: FailureKind::NotSent,
-        http_status: None,
-        code: None,
-        request_id: None,
-        retryable: None,
-        retry_after: None,
-        message: error.to_string(),
-    }
+    Failure::new(FailureKind::NotSent, error.to_string())
 }
 
-fn failed(
-    ctx: &Context,
-    entry: &RunEntry,
-    key: &WorkspaceKey,
-    session: &ClientSession,
-    effect: &Effect,
-    failure: &Failure,
-) {
+fn log_failure(entry: &RunEntry, effect: &Effect, failure: &Failure) {
     tracing::warn!(
         k8s.namespace.name = %entry.namespace,
         run.name = %entry.name,
@@ -265,5 +252,4 @@ fn failed(
         error = %failure.message,
         "a call to the service failed"
     );
-    ctx.suspect(key, session.number, failure);
 }

@@ -16,11 +16,8 @@ use crate::controller::{
 };
 use crate::decide::{
     Learned, Learning, Stream, backoff,
+    failure::FailedCall,
     last_events::StreamEnd,
-    response::{
-        answer::Failure,
-        classify::{Call, Class, classify},
-    },
     stream_pause::{self, Ended},
 };
 use crate::service::RunId;
@@ -40,9 +37,9 @@ enum End {
     /// The service closed it.
     Closed { pause: Option<Duration> },
     /// The stream broke.
-    Failed(Box<Failure>),
+    Failed(Box<FailedCall>),
     /// The stream could not be opened.
-    Refused(Box<Failure>),
+    Refused(Box<FailedCall>),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, Permit),
     /// Another Run needs the slot.
@@ -206,7 +203,7 @@ impl Follower {
     /// Records the end of a stream. Returns the pause before the next one. It grows until a new event arrives, even if
     /// streams open and are closed at once.
     fn ended(&mut self, session: &ClientSession, end: End) -> Duration {
-        let (failure, asked) = match end {
+        let (failed, asked) = match end {
             End::Unusable | End::Moves(..) => {
                 self.set_stream(Stream::Closed);
                 // The streams of all the Workspace's Runs end at the same moment.
@@ -220,31 +217,29 @@ impl Follower {
                 self.learn(Learned::StreamEnded(StreamEnd::Closed));
                 (None, pause)
             }
-            End::Failed(failure) => (Some(failure), None),
+            End::Failed(failed) => (Some(failed), None),
             // Only a stream that can't be opened is evidence about the Workspace.
-            End::Refused(failure) => {
-                self.ctx.suspect(&self.key, session.number, &failure);
-                let last = if self.is_refusal(&failure) {
-                    StreamEnd::Refused
-                } else {
-                    StreamEnd::Broken
+            End::Refused(failed) => {
+                self.ctx.suspect(&self.key, session.number, &failed);
+                let last = match failed.class.refusal() {
+                    Some(_) => StreamEnd::Refused,
+                    None => StreamEnd::Broken,
                 };
                 self.learn(Learned::StreamEnded(last));
-                (Some(failure), None)
+                (Some(failed), None)
             }
         };
         self.set_stream(Stream::Closed);
         self.broken = true;
-        self.pause(failure.as_deref(), asked)
+        self.pause(failed.as_deref(), asked)
     }
 
-    fn pause(&mut self, failure: Option<&Failure>, asked: Option<Duration>) -> Duration {
+    fn pause(&mut self, failed: Option<&FailedCall>, asked: Option<Duration>) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let settings = &self.ctx.config.settings;
         self.entry.with(|state| {
             stream_pause::pause(&Ended {
-                failure,
-                refused: failure.is_some_and(|failure| self.is_refusal(failure)),
+                failed,
                 asked,
                 failures: self.failures,
                 last: &state.run.memory.last_events,
@@ -252,12 +247,6 @@ impl Follower {
                 seed: backoff::seed(&self.entry.uid, self.failures),
             })
         })
-    }
-
-    /// Whether the service refused the stream. It is reopened at the pace of polls; the Run is polled.
-    fn is_refusal(&self, failure: &Failure) -> bool {
-        let class = classify(failure, Call::Get, &self.ctx.config.contract);
-        matches!(class, Class::Refused(_))
     }
 
     fn reading_on(&self) -> bool {

@@ -9,11 +9,7 @@ use tokio::sync::watch;
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
-use crate::decide::{
-    Session, WorkspaceView,
-    response::answer::{Failure, FailureKind},
-    run::pinning::elsewhere,
-};
+use crate::decide::{Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere};
 use crate::service::{Client, Credentials};
 use crate::util::lock;
 
@@ -71,28 +67,6 @@ impl WorkspaceState {
     pub fn keeps(&self, place: &ResolvedWorkspace) -> bool {
         let now = self.place.as_ref();
         now.is_some_and(|now| elsewhere(place, now).is_none())
-    }
-}
-
-/// Reason to suspect a Workspace after a Run's call failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeTrigger {
-    /// 401: the token is no longer valid.
-    Unauthorized,
-    /// No answer, or a proxy's: the service may be down.
-    Outage,
-}
-
-impl ProbeTrigger {
-    /// The suspicion that a failed call raises.
-    pub fn of(failure: &Failure) -> Option<Self> {
-        match (failure.kind, failure.http_status) {
-            (FailureKind::Transport, _) | (FailureKind::Bare, Some(500..=599)) => {
-                Some(Self::Outage)
-            }
-            (_, Some(401)) => Some(Self::Unauthorized),
-            _ => None,
-        }
     }
 }
 

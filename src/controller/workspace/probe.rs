@@ -12,15 +12,15 @@ use crate::controller::{
 };
 use crate::decide::{
     conditions::Why,
-    response::answer::Failure,
+    failure::{Call, FailedCall, Failure},
     workspace::{
         cached_token::{Verified, outlives},
         check::{Check, Obstacle},
     },
 };
 use crate::service::{
-    BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, Credentials, Observer, Token,
-    TokenError, WorkspaceId,
+    BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, Credentials, Observer, Operation,
+    Token, TokenError, WorkspaceId,
 };
 use crate::util::error_chain;
 
@@ -62,8 +62,7 @@ pub(crate) async fn check<K: Kind>(
             check.request_id = reply.request_id;
         }
         Err(failure) => {
-            log_failure(key, "getVersion", &failure);
-            check.obstacle = Some(Obstacle::Version(failure));
+            check.obstacle = Some(failed(ctx, key, Call::Version, failure));
             return (check, None);
         }
     }
@@ -81,21 +80,24 @@ pub(crate) async fn check<K: Kind>(
             check.request_id = reply.request_id.or(check.request_id);
             (check, Some(prepared))
         }
-        Err(error) => {
-            let failure = Failure::from(&error);
-            log_failure(key, "getCurrentWorkspace", &failure);
-            check.obstacle = Some(Obstacle::Identity(failure));
+        Err(failure) => {
+            check.obstacle = Some(failed(ctx, key, Call::Workspace, failure));
             (check, None)
         }
     }
 }
 
-fn log_failure(key: &WorkspaceKey, call: &'static str, failure: &Failure) {
+fn failed(ctx: &Context, key: &WorkspaceKey, call: Call, failure: Failure) -> Obstacle {
+    let operation = match call {
+        Call::Version => Operation::Version,
+        _ => Operation::CurrentWorkspace,
+    };
     tracing::warn!(
-        k8s.namespace.name = %key.namespace, workspace.name = %key.name, call,
+        k8s.namespace.name = %key.namespace, workspace.name = %key.name, call = operation.as_str(),
         http.status = failure.http_status, request.id = failure.request_id, error = failure.message,
         "a Workspace's check failed"
     );
+    Obstacle::Call(FailedCall::new(call, failure, &ctx.config.contract))
 }
 
 /// Steps before the first call: base URL, Secrets, token.

@@ -5,11 +5,8 @@ use jiff::Timestamp;
 use crate::api::{Contract, Intent, Reason, limits::MAX_RUN_ID};
 use crate::decide::{
     backoff,
+    failure::{Call, CallFailures, Class, FailedCall, Failure, FailureKind, RunView},
     last_events::StreamEnd,
-    response::{
-        answer::{Failure, FailureKind, RunView},
-        classify::{self, Call, Class},
-    },
     time::later,
     truncate::cut,
 };
@@ -18,7 +15,6 @@ use super::{
     remote::{NotFound, Seen},
     state::Memory,
     submission::Submission,
-    trouble::Trouble,
 };
 
 /// Start or result of an effect, as reported by the controller.
@@ -120,10 +116,9 @@ impl Memory {
                 self.saw(view, with, false);
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Create, with.contract);
-                let unsent = matches!(failure.kind, FailureKind::NotSent | FailureKind::NoFile);
-                self.submission.doubt |= !unsent && !classify::answers_not_created(&failure, class);
-                self.failed(Call::Create, class, failure, with);
+                let failed = FailedCall::new(Call::Create, failure, with.contract);
+                self.submission.doubt |= failed.class.was_sent() && !failed.proves_not_created();
+                self.failed(failed, with);
             }
         }
     }
@@ -157,14 +152,14 @@ impl Memory {
                 self.saw(view, with, true);
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Get, with.contract);
-                if class == Class::Refused(Reason::RunNotFound) {
+                let failed = FailedCall::new(Call::Get, failure, with.contract);
+                if failed.class == Class::Refused(Reason::RunNotFound) {
                     self.cancel.read_since = true;
                     self.cancel.denied_since = true;
                     self.not_found.confirm(with.now);
                 }
                 self.quiet_polls = self.quiet_polls.saturating_add(1);
-                self.failed(Call::Get, class, failure, with);
+                self.failed(failed, with);
             }
         }
     }
@@ -185,13 +180,13 @@ impl Memory {
                 }
             }
             Err(failure) => {
-                let class = classify::classify(&failure, Call::Cancel, with.contract);
-                if let Class::Refused(reason) = class {
+                let failed = FailedCall::new(Call::Cancel, failure, with.contract);
+                if let Some(reason) = failed.class.refusal() {
                     self.cancel.refused = Some(reason);
                     self.cancel_ended(with.now);
                     self.event_buffer.hint();
                 }
-                self.failed(Call::Cancel, class, failure, with);
+                self.failed(failed, with);
             }
         }
     }
@@ -221,18 +216,15 @@ impl Memory {
         });
     }
 
-    fn failed(&mut self, call: Call, class: Class, mut failure: Failure, with: Learning<'_>) {
-        // A create may wait as long as the service asks: the Run's status shows it, and nothing is missed meanwhile.
-        if call != Call::Create {
-            failure.retry_after = backoff::heeded(&failure);
-        }
-        let count = self.trouble(call).map_or(0, |t| t.count).saturating_add(1);
-        let wait = backoff::delay(count, failure.retry_after, backoff::seed(with.uid, count));
-        self.succeeded(call);
-        self.troubles.push(Trouble {
-            call,
-            class,
-            failure,
+    fn failed(&mut self, last: FailedCall, with: Learning<'_>) {
+        let count = self
+            .failures_of(last.call)
+            .map_or(0, |failed| failed.count)
+            .saturating_add(1);
+        let wait = backoff::delay(count, last.retry_after(), backoff::seed(with.uid, count));
+        self.succeeded(last.call);
+        self.failures.push(CallFailures {
+            last,
             count,
             at: with.now,
             wall: with.wall,
@@ -248,13 +240,9 @@ fn identified(view: RunView) -> Result<RunView, Failure> {
     if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {
         return Ok(view);
     }
+    let message = "it names no runId of 1 to 512 bytes";
     Err(Failure {
-        kind: FailureKind::Unreadable,
-        http_status: None,
-        code: None,
         request_id: view.request_id,
-        retryable: None,
-        retry_after: None,
-        message: "it names no runId of 1 to 512 bytes".to_owned(),
+        ..Failure::new(FailureKind::Unreadable, message)
     })
 }

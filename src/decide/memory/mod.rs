@@ -7,10 +7,8 @@ mod learning;
 mod remote;
 mod state;
 mod submission;
-mod trouble;
 
 pub use learning::{Learned, Learning};
 pub use remote::{CONFIRM_APART, Cancel, NotFound, Seen};
 pub use state::Memory;
 pub use submission::Submission;
-pub use trouble::Trouble;

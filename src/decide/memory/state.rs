@@ -8,15 +8,14 @@ use crate::api::{Contract, Intent, Run, RunStatus, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
     events::correlator::Correlator,
+    failure::{Call, CallFailures},
     last_events::LastEvents,
-    response::classify::{self, Call},
     token_bucket::{Bounds, TokenBucket},
 };
 
 use super::{
     remote::{Cancel, NotFound, Seen},
     submission::Submission,
-    trouble::Trouble,
 };
 
 /// Limit of the GETs that hints cause for one run.
@@ -39,7 +38,7 @@ pub struct Memory {
     /// A GET has shown that the run has ended.
     pub ended: bool,
     /// The consecutive failures, at most one entry per kind of call.
-    pub troubles: Vec<Trouble>,
+    pub failures: Vec<CallFailures>,
     /// The service's events, until they are in the status.
     pub event_buffer: EventBuffer,
     /// Progress of the streams.
@@ -102,8 +101,8 @@ impl Memory {
     /// Whether it is proved by this process's own POSTs, or by a refusal of the bytes, that no run was made.
     pub(crate) fn knows_none_made(&self) -> bool {
         let refused_bytes = self
-            .trouble(Call::Create)
-            .is_some_and(|t| classify::refuses_the_bytes(&t.failure, t.class));
+            .failures_of(Call::Create)
+            .is_some_and(|failed| failed.last.refuses_the_bytes());
         self.submission.made_none() || refused_bytes
     }
 
@@ -118,11 +117,11 @@ impl Memory {
     }
 
     /// The consecutive failures of `call`.
-    pub fn trouble(&self, call: Call) -> Option<&Trouble> {
-        self.troubles.iter().find(|t| t.call == call)
+    pub fn failures_of(&self, call: Call) -> Option<&CallFailures> {
+        self.failures.iter().find(|failed| failed.last.call == call)
     }
 
     pub(super) fn succeeded(&mut self, call: Call) {
-        self.troubles.retain(|t| t.call != call);
+        self.failures.retain(|failed| failed.last.call != call);
     }
 }

@@ -5,10 +5,10 @@ use crate::decide::{
     CallDelay, Session,
     conditions::Why,
     observation::Observation,
-    truncate::{MAX_ERROR, cut},
+    truncate::{MAX_ERROR, MAX_QUOTE, cut},
 };
 
-use super::phrases::{MAX_QUOTE, ORPHAN, RETRY};
+use super::phrases::{ORPHAN, RETRY};
 
 pub(crate) fn workspace_name(f: &Observation<'_>) -> String {
     let reference = f.spec().workspace_ref();

@@ -4,15 +4,10 @@
 //! Works only on the text, with its own stack: no depth overflows it, and it needs no more memory than the text and the
 //! keys of the open objects.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use serde_json::Number;
-use serde_json::value::RawValue;
-
-/// Maximum depth of objects and arrays in an answer that is made canonical.
-const ANSWER_LEVELS: usize = 128;
 
 /// An open object: the start of its first member in the output, and its members so far.
 struct Open {
@@ -30,44 +25,6 @@ struct Member {
 enum Level {
     Object(Open),
     Array,
-}
-
-/// A document in canonical form.
-pub fn of(document: &RawValue) -> String {
-    let mut out = String::with_capacity(document.get().len());
-    write(document.get(), &mut out);
-    out
-}
-
-/// An answer of the service in canonical form; unchanged if it is nested deeper than 128 levels, which no record is. An
-/// object whose keys are out of order is copied once for each object around it, so unlimited depth would cost time that
-/// grows with the square of the size.
-pub fn of_answer(document: &RawValue) -> Cow<'_, str> {
-    if deeper_than(document.get(), ANSWER_LEVELS) {
-        return Cow::Borrowed(document.get());
-    }
-    Cow::Owned(of(document))
-}
-
-fn deeper_than(json: &str, most: usize) -> bool {
-    let bytes = json.as_bytes();
-    let (mut at, mut levels) = (0, 0_usize);
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'{' | b'[' => levels += 1,
-            b'}' | b']' => levels = levels.saturating_sub(1),
-            _ => {}
-        }
-        if levels > most {
-            return true;
-        }
-        at = if byte == b'"' {
-            string_end(bytes, at)
-        } else {
-            at + 1
-        };
-    }
-    false
 }
 
 /// Appends `json`, which must be valid, to `out` in canonical form. Of members with the same key the last one is kept.
@@ -280,31 +237,6 @@ mod tests {
             assert_eq!(tree.to_string(), written);
             assert_eq!(canonical(&format!("[{read}]")), format!("[{written}]"));
         }
-    }
-
-    /// Proves: F-deep
-    #[test]
-    fn only_an_answer_nested_too_deep_is_not_canonicalized() {
-        let nested = |levels: usize| {
-            let begin = r#"{"b": "{[", "a": "#.repeat(levels);
-            format!("{begin}[]{}", "}".repeat(levels))
-        };
-        let answer = |text: &str| {
-            let document: &RawValue = serde_json::from_str(text).unwrap();
-            of_answer(document).into_owned()
-        };
-        // The innermost array is one more level.
-        let most = nested(ANSWER_LEVELS - 1);
-        assert_eq!(answer(&most), canonical(&most));
-        assert!(answer(&most).starts_with(r#"{"a":{"a":"#));
-        let more = nested(ANSWER_LEVELS);
-        assert_eq!(answer(&more), more);
-        let flat = format!("[{} 1]", "{},[],".repeat(1000));
-        assert_eq!(answer(&flat), canonical(&flat));
-        assert_ne!(answer(&flat), flat);
-        let deep = ANSWER_LEVELS + 1;
-        let arrays = format!("{} 1 {}", "[".repeat(deep), "]".repeat(deep));
-        assert_eq!(answer(&arrays), arrays);
     }
 
     /// Proves: F-deep

@@ -4,10 +4,9 @@ use crate::api::{Intent, Phase, Reason, status::Refusal};
 use crate::decide::{
     Decision,
     conditions::{Conditions, Why},
-    memory::Trouble,
+    failure::{Call, CallFailures, Class},
     messages,
     observation::{Known, Observation, refusal_is_for_this_epoch},
-    response::classify::{Call, Class},
 };
 
 /// Unreadable answers to the POST before the Run stalls for a person: enough for a rolling upgrade of the service, few
@@ -23,9 +22,9 @@ pub(crate) fn standing_refusal(f: &Observation<'_>) -> Option<Refusal> {
         Known::Unreadable => return None,
     };
     if f.owned_by_this_process(intent)
-        && let Some(trouble) = f.trouble(Call::Create)
+        && let Some(failed) = f.failures_of(Call::Create)
     {
-        let refusal = judge(f, intent, trouble)?;
+        let refusal = judge(f, intent, failed)?;
         return Some(Refusal {
             epoch: intent.epoch,
             ..refusal
@@ -36,17 +35,17 @@ pub(crate) fn standing_refusal(f: &Observation<'_>) -> Option<Refusal> {
 }
 
 /// Returns the refusal if the last answer ends the submission.
-fn judge(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
-    let ends = match trouble.class {
-        Class::Retry | Class::InProgress | Class::Unauthorized | Class::Refused(_) => None,
-        Class::Violation => (trouble.count >= VIOLATIONS).then_some(Reason::ContractViolation),
+fn judge(f: &Observation<'_>, intent: &Intent, failed: &CallFailures) -> Option<Refusal> {
+    let ends = match (failed.last.class, failed.last.class.refusal()) {
+        (Class::Unreadable, _) => (failed.count >= VIOLATIONS).then_some(Reason::ContractViolation),
         // In doubt too, it is repeated only for a deletion or a retry.
-        Class::Final(Reason::ServerError) => Some(Reason::ServerError),
-        Class::Final(reason) => {
+        (_, Some(Reason::ServerError)) => Some(Reason::ServerError),
+        (_, Some(reason)) => {
             // In doubt a refusal answers only its own request, and the same POST is repeated.
-            let ends = f.not_created() || is_lone_conflict(f, intent, trouble);
+            let ends = f.not_created() || is_lone_conflict(f, intent, failed);
             ends.then_some(reason)
         }
+        (_, None) => None,
     };
     ends.map(|reason| Refusal {
         reason,
@@ -60,11 +59,11 @@ fn judge(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refu
 /// It is no proof: a request that was duplicated in transit conflicts with itself. It is final all the same as the
 /// first answer of all, and as the first answer to a retry of one. Any other refusal of such a retry leaves the doubt
 /// as it was.
-fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> bool {
+fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, failed: &CallFailures) -> bool {
     let submission = &f.memory().submission;
     (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
-        && trouble.class == Class::Final(Reason::IdempotencyConflict)
+        && failed.last.class == Class::Refused(Reason::IdempotencyConflict)
 }
 
 /// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this
@@ -98,7 +97,7 @@ fn write_refusal(f: &Observation<'_>, conditions: &Conditions, refusal: Refusal)
 }
 
 fn why_refused(f: &Observation<'_>, refusal: &Refusal) -> Why {
-    f.trouble(Call::Create)
+    f.failures_of(Call::Create)
         .map(|t| messages::refused(f, refusal, t))
         .or_else(|| messages::as_shown(f).filter(|why| why.reason == refusal.reason))
         .unwrap_or_else(|| messages::refused_before(refusal))

@@ -4,9 +4,9 @@ use crate::api::{Reason, contract::StateClass};
 use crate::decide::{
     EventDraft, Stream, backoff,
     cancel_cause::CancelCause,
-    memory::{CONFIRM_APART, Seen, Trouble},
+    failure::{Call, CallFailures, Class},
+    memory::{CONFIRM_APART, Seen},
     observation::Observation,
-    response::classify::{Call, Class},
     time::later,
 };
 
@@ -61,8 +61,8 @@ fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventD
 
 /// Time of the last GET, if it denied the run's existence.
 fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
-    f.trouble(Call::Get)
-        .filter(|t| t.class == Class::Refused(Reason::RunNotFound))
+    f.failures_of(Call::Get)
+        .filter(|t| t.last.class == Class::Refused(Reason::RunNotFound))
         .map(|t| t.at)
 }
 
@@ -70,8 +70,8 @@ fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
 fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let memory = f.memory();
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
-    let failed = f.trouble(Call::Cancel);
-    let retry = failed.filter(|t| !matches!(t.class, Class::Refused(_)));
+    let failed = f.failures_of(Call::Cancel);
+    let retry = failed.filter(|t| t.last.class.refusal().is_none());
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
     let refused = failed.filter(|_| memory.cancel.refused.is_some());
     let again = match (refused, memory.cancel.answered_at, stored) {
@@ -141,12 +141,10 @@ fn refresh_at(f: &Observation<'_>) -> Timestamp {
 fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
     let memory = f.memory();
     let due = memory.hint_due(f.o.now);
-    let Some(trouble) = f.trouble(Call::Get) else {
+    let Some(failed) = f.failures_of(Call::Get) else {
         return memory.event_buffer.refresh_wanted().then_some(due);
     };
-    let waits = trouble.class == Class::Unauthorized
-        || trouble.failure.http_status == Some(429)
-        || trouble.failure.retry_after.is_some();
+    let waits = failed.last.delays_hints();
     (memory.event_buffer.fresh_hint() && !waits).then_some(due)
 }
 
@@ -154,8 +152,8 @@ fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
 fn regular_at(f: &Observation<'_>) -> Timestamp {
     let memory = f.memory();
     let settings = f.o.settings;
-    if let Some(trouble) = f.trouble(Call::Get) {
-        return retry_at(f, trouble);
+    if let Some(failed) = f.failures_of(Call::Get) {
+        return retry_at(f, failed);
     }
     let Some(seen) = memory
         .seen
@@ -191,15 +189,15 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
-fn retry_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
-    let asked = backoff::asked(trouble.failure.retry_after);
-    let latest = later(trouble.at, f.o.settings.poll_max.max(asked));
-    let at = f.next_attempt(trouble).min(latest);
+fn retry_at(f: &Observation<'_>, failed: &CallFailures) -> Timestamp {
+    let asked = backoff::asked(failed.last.retry_after());
+    let latest = later(failed.at, f.o.settings.poll_max.max(asked));
+    let at = f.next_attempt(failed).min(latest);
     let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
     match f.memory().not_found.at {
         // The next 404 that counts is requested as early as it can count.
-        Some(counted) if trouble.class == Class::Refused(Reason::RunNotFound) => {
-            at.min(later(counted, confirms).max(later(trouble.at, asked)))
+        Some(counted) if failed.last.class == Class::Refused(Reason::RunNotFound) => {
+            at.min(later(counted, confirms).max(later(failed.at, asked)))
         }
         _ => at,
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::Reason;
 use crate::decide::{
-    WorkspaceView, conditions::Why, messages, observation::Observation, response::classify::Call,
+    WorkspaceView, conditions::Why, failure::Call, messages, observation::Observation,
     workspace::recheck,
 };
 
@@ -53,9 +53,9 @@ pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
             if let Some((reason, pinned)) = pinning::moved(f, session) {
                 return Staleness::of(Some(messages::elsewhere(f, reason, pinned, session)), true);
             }
-            let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
-            let why = match trouble {
-                Some(trouble) => Some(messages::stale(trouble)),
+            let failed = f.failures_of(Call::Get).filter(|t| !t.passing());
+            let why = match failed {
+                Some(failed) => Some(messages::stale(failed)),
                 None => still_stale(f),
             };
             Staleness::of(why, f.awaits_another_session())

@@ -3,9 +3,8 @@
 use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
 use crate::decide::{
     conditions::{Conditions, apply},
-    memory::Trouble,
+    failure::{CallFailures, Class},
     observation::{Observation, refusal_is_for_this_epoch},
-    response::{answer::FailureKind, classify::Class},
     time::later,
     truncate::cut,
 };
@@ -42,7 +41,10 @@ impl<'a> Observation<'a> {
             .refusal
             .filter(|r| intent.is_none_or(|i| refusal_is_for_this_epoch(r, i)));
         status.last_error = self.last_error();
-        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
+        if let Some(id) = self
+            .worst()
+            .and_then(|t| t.last.failure.request_id.as_ref())
+        {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
         if matches!(conditions, Conditions::Ended { .. }) {
@@ -62,46 +64,31 @@ impl<'a> Observation<'a> {
     }
 
     /// The latest failure that is worth showing.
-    fn worst(&self) -> Option<&'a Trouble> {
+    fn worst(&self) -> Option<&'a CallFailures> {
         self.memory()
-            .troubles
+            .failures
             .iter()
             .filter(|t| !t.passing())
             .max_by_key(|t| t.at)
     }
 
     /// The next attempt by the wall clock as it was at the failure, so that the text is the same in each reconcile.
-    fn next_attempt_shown(&self, trouble: &Trouble) -> Timestamp {
-        let wait = self.next_attempt(trouble).duration_since(trouble.at);
-        later(trouble.wall, Duration::try_from(wait).unwrap_or_default())
+    fn next_attempt_shown(&self, failed: &CallFailures) -> Timestamp {
+        let wait = self.next_attempt(failed).duration_since(failed.at);
+        later(failed.wall, Duration::try_from(wait).unwrap_or_default())
     }
 
     fn last_error(&self) -> Option<LastError> {
         // Memory is empty after a restart: the error in the status stays until a call succeeds.
-        let Some(trouble) = self.worst() else {
+        let Some(failed) = self.worst() else {
             let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
             return self.status().last_error.clone().filter(|_| keeps);
         };
-        let retries = !matches!(trouble.class, Class::Final(_));
-        let shown =
-            trouble
-                .failure
-                .last_error(own_code(trouble), retries, trouble.count, trouble.wall);
+        let retries = failed.last.is_repeated();
         Some(LastError {
-            next_attempt: (retries && trouble.class != Class::Unauthorized)
-                .then(|| whole_seconds(self.next_attempt_shown(trouble))),
-            ..shown
+            next_attempt: (retries && failed.last.class != Class::Unauthorized)
+                .then(|| whole_seconds(self.next_attempt_shown(failed))),
+            ..failed.last.last_error(failed.count, failed.wall)
         })
-    }
-}
-
-/// The operator's code for an error to which the service gave none.
-fn own_code(trouble: &Trouble) -> &'static str {
-    match trouble.failure.kind {
-        FailureKind::NotSent => "not_sent",
-        FailureKind::NoFile => "no_file",
-        FailureKind::Transport => "no_answer",
-        FailureKind::Problem | FailureKind::Bare => "no_problem_body",
-        FailureKind::Unreadable => "unreadable_answer",
     }
 }

@@ -3,11 +3,10 @@
 use crate::api::Intent;
 use crate::decide::{
     Decision, Effect, Session,
-    memory::Trouble,
+    failure::{Call, CallFailures},
     messages,
     observation::Observation,
     request::body::{self, CURRENT_SERIALIZER},
-    response::classify::Call,
     time::later,
 };
 
@@ -80,7 +79,7 @@ pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) ->
         return take_over(f, intent);
     }
     match waits_for_retry(f) {
-        Some(trouble) => retrying(f, trouble),
+        Some(failed) => retrying(f, failed),
         None => paused(f).unwrap_or_else(|| Decision {
             status: waiting(f),
             ..Decision::act(Effect::Submit {
@@ -106,7 +105,7 @@ fn take_over(f: &Observation<'_>, intent: &Intent) -> Decision {
 }
 
 /// The failure of the create, if its next attempt is not due yet.
-fn waits_for_retry<'a>(f: &Observation<'a>) -> Option<&'a Trouble> {
-    f.trouble(Call::Create)
-        .filter(|trouble| f.next_attempt(trouble) > f.o.now || f.awaits_another_session())
+fn waits_for_retry<'a>(f: &Observation<'a>) -> Option<&'a CallFailures> {
+    f.failures_of(Call::Create)
+        .filter(|failed| f.next_attempt(failed) > f.o.now || f.awaits_another_session())
 }

@@ -4,10 +4,9 @@ use crate::api::{Reason, RunStatus};
 use crate::decide::{
     Decision, Session,
     conditions::{Conditions, Why},
-    memory::Trouble,
+    failure::{CallFailures, Repeats},
     messages,
     observation::Observation,
-    response::classify::Class,
     workspace::in_use::needs_workspace,
 };
 
@@ -52,14 +51,14 @@ pub(crate) fn waiting(f: &Observation<'_>) -> Option<RunStatus> {
     Some(f.status_with(&Conditions::Pending(why)))
 }
 
-pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Decision {
-    if trouble.class == Class::Unauthorized && trouble.count <= 1 {
+pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Decision {
+    if failed.repeats() == Repeats::AtOnce {
         // The Workspace's own status is about to show the error of the token.
         return Decision::quiet();
     }
-    let requeue_at = Some(f.next_attempt(trouble)).filter(|at| *at > f.o.now);
+    let requeue_at = Some(f.next_attempt(failed)).filter(|at| *at > f.o.now);
     Decision {
         requeue_at,
-        ..pending(f, messages::retrying(f, trouble))
+        ..pending(f, messages::retrying(f, failed))
     }
 }

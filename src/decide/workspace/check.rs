@@ -2,10 +2,8 @@
 
 use crate::api::{Reason, status::LastError};
 use crate::decide::{
-    backoff,
     conditions::Why,
-    messages,
-    response::answer::{Failure, FailureKind},
+    failure::{Call, Class, FailedCall},
 };
 
 use std::time::Duration;
@@ -42,10 +40,8 @@ pub struct Check {
 pub enum Obstacle {
     /// Found before any call: a bad URL, a missing Secret, a malformed token.
     Config(Why),
-    /// `GET /version` failed.
-    Version(Failure),
-    /// `GET /workspaces/current` failed.
-    Identity(Failure),
+    /// `GET /version` or `GET /workspaces/current` failed.
+    Call(FailedCall),
 }
 
 impl Check {
@@ -57,70 +53,69 @@ impl Check {
 }
 
 impl Obstacle {
+    /// The failed call, if it is one.
+    pub fn failed_call(&self) -> Option<&FailedCall> {
+        match self {
+            Self::Config(_) => None,
+            Self::Call(failed) => Some(failed),
+        }
+    }
+
+    /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
+    /// not: an edit fixes it, and the edit is watched.
+    pub fn may_pass(&self) -> bool {
+        self.failed_call()
+            .is_some_and(|failed| failed.class.may_pass())
+    }
+
     /// Whether this process had no file descriptor left for the call, which proves nothing about the service.
     pub fn no_file(&self) -> bool {
-        match self {
-            Self::Config(_) => false,
-            Self::Version(failure) | Self::Identity(failure) => failure.kind == FailureKind::NoFile,
-        }
+        self.failed_call()
+            .is_some_and(|failed| failed.class == Class::NoFile)
+    }
+
+    /// The answer's `Retry-After`, up to the limit.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.failed_call()?.retry_after()
     }
 
     pub(super) fn why(&self, secret: Option<&str>) -> Why {
         match self {
             Self::Config(why) => why.clone(),
-            Self::Version(failure) => call_failed(failure, "GET /version", None),
-            Self::Identity(failure) => call_failed(
-                failure,
-                "GET /workspaces/current",
-                Some(secret.unwrap_or("Secret")),
-            ),
+            Self::Call(failed) => call_failed(failed, secret.unwrap_or("Secret")),
         }
     }
 
     pub(super) fn last_error(&self, attempts: u32, wall: Timestamp) -> Option<LastError> {
-        let (Self::Version(failure) | Self::Identity(failure)) = self else {
-            return None;
-        };
-        Some(failure.last_error("no_code", true, attempts, wall))
-    }
-
-    /// The answer's `Retry-After`, up to the limit.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Config(_) => None,
-            Self::Version(failure) | Self::Identity(failure) => backoff::heeded(failure),
-        }
+        Some(self.failed_call()?.last_error(attempts, wall))
     }
 }
 
-/// `secret` is the source of the token; absent for a call without one.
-fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
-    let what = messages::what_happened(failure);
-    if let (Some(secret), Some(401)) = (secret, failure.http_status) {
-        let todo = format!("Put a valid token into the {secret}; it is picked up automatically.");
-        return Why::new(Reason::Unauthorized, format!("{call}: {what} {todo}"));
-    }
-    let (reason, todo) = match (failure.kind, failure.http_status) {
-        (FailureKind::Bare, Some(403)) => (
-            Reason::ServiceUnavailable,
-            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically.",
-        ),
-        (_, Some(403)) if secret.is_some() => (
-            Reason::WorkspaceMismatch,
-            "The token may not act for this workspace; check spec.workspaceId and the token.",
-        ),
-        (FailureKind::Unreadable, _) => (
-            Reason::ContractViolation,
-            "Check the base URL and the contract file.",
-        ),
-        (FailureKind::Problem | FailureKind::Bare, Some(404)) => (
-            Reason::ContractViolation,
-            "Check the base URL: it must contain the version segment, such as /api/v1.",
-        ),
-        _ => (
-            Reason::ServiceUnavailable,
-            "The call is retried automatically.",
-        ),
+/// `secret` is the source of the token.
+fn call_failed(failed: &FailedCall, secret: &str) -> Why {
+    let call = match failed.call {
+        Call::Workspace => "GET /workspaces/current",
+        _ => "GET /version",
     };
+    let reason = failed.reason();
+    let todo: &str = match reason {
+        Reason::Unauthorized => {
+            &format!("Put a valid token into the {secret}; it is picked up automatically.")
+        }
+        Reason::WorkspaceMismatch => {
+            "The token may not act for this workspace; check spec.workspaceId and the token."
+        }
+        Reason::ContractViolation if failed.class == Class::Unreadable => {
+            "Check the base URL and the contract file."
+        }
+        Reason::ContractViolation => {
+            "Check the base URL: it must contain the version segment, such as /api/v1."
+        }
+        _ if failed.class == Class::Passing && failed.failure.http_status == Some(403) => {
+            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically."
+        }
+        _ => "The call is retried automatically.",
+    };
+    let what = failed.failure.sentence();
     Why::new(reason, format!("{call}: {what} {todo}"))
 }

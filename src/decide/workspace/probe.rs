@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::api::{ConditionType as Type, Contract, Reason, WorkspaceStatus, conditions};
 use crate::decide::{
     conditions::{Why, set_condition},
+    failure::Call,
     truncate::cut,
 };
 
@@ -132,7 +133,8 @@ pub fn assess(
     }
 }
 
-/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe.
+/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe, even
+/// if each answer words it in another way.
 fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
     let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
         return false;
@@ -144,15 +146,14 @@ fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
             .collect()
     };
     current.observed_generation == next.observed_generation
-        && (&then.code, then.http_status, &then.message)
-            == (&now.code, now.http_status, &now.message)
+        && (&then.code, then.http_status) == (&now.code, now.http_status)
         && gist(current) == gist(next)
 }
 
 /// Verdict for `Authenticated`, which is about only the token; absent if the check never asked the service for it.
 fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, Why>> {
     match (&check.obstacle, usable) {
-        (Some(Obstacle::Version(_)), _) => None,
+        (Some(Obstacle::Call(failed)), _) if failed.call == Call::Version => None,
         (_, Err(why)) => Some(Err(why.clone())),
         (_, Ok(())) => {
             let who = check.identity.clone().flatten().unwrap_or_default();

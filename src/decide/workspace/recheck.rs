@@ -6,11 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::Reason;
-use crate::decide::{
-    backoff,
-    response::answer::{Failure, FailureKind},
-    time::later,
-};
+use crate::decide::{backoff, time::later};
 
 use super::check::{Check, Obstacle};
 
@@ -78,29 +74,4 @@ pub fn still_blocked(
 pub(crate) fn shown_at(uid: &str, since: Timestamp) -> Timestamp {
     let spread = Duration::from_millis(backoff::seed(uid, 1) % SHOWN_OVER_MILLIS);
     later(since, LASTING + spread)
-}
-
-impl Obstacle {
-    /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
-    /// not: an edit fixes it, and the edit is watched.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Config(_) => false,
-            Self::Version(failure) | Self::Identity(failure) => failure_may_pass(failure),
-        }
-    }
-}
-
-/// An answer without a problem body is not the service's, whatever its status.
-fn failure_may_pass(failure: &Failure) -> bool {
-    match failure.kind {
-        FailureKind::Transport
-        | FailureKind::NoFile
-        | FailureKind::Bare
-        | FailureKind::Unreadable => true,
-        FailureKind::Problem => {
-            matches!(failure.http_status, Some(401 | 408 | 425 | 429 | 500..=599))
-        }
-        FailureKind::NotSent => false,
-    }
 }

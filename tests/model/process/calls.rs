@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     Effect,
-    response::answer::{Failure, FailureKind, RunView},
+    failure::{Failure, RunView},
 };
 
 use super::{knows_better, look, names_an_end, watch::part};
@@ -132,7 +132,7 @@ impl Cancelled {
         // A proxy refuses nothing.
         let refuses = |f: &Failure| {
             let status = matches!(f.http_status, Some(403 | 404 | 409 | 500));
-            status && f.kind == FailureKind::Problem
+            status && f.code.is_some()
         };
         match (call, answer) {
             (Call::Cancel(_), Ok(_)) => Self::Unlooked { accepted: true },

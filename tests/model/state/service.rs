@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use run_operator::decide::response::classify;
+use run_operator::decide::failure;
 
 /// The service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -111,11 +111,11 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    pub(crate) fn kind(&self) -> classify::Call {
+    pub(crate) fn kind(&self) -> failure::Call {
         match self {
-            Self::Create { .. } => classify::Call::Create,
-            Self::Get(_) => classify::Call::Get,
-            Self::Cancel(_) => classify::Call::Cancel,
+            Self::Create { .. } => failure::Call::Create,
+            Self::Get(_) => failure::Call::Get,
+            Self::Cancel(_) => failure::Call::Cancel,
         }
     }
 }

@@ -15,7 +15,7 @@ use run_operator::{
 
 use crate::{
     conditions::{at_the_service, cancelled, elsewhere},
-    support::{CONTRACT, Case, at, lost, not_ready, problem, session, view},
+    support::{CONTRACT, Case, at, lost, not_ready, problem, session, version_failed, view},
 };
 
 /// Changes of one object that may be published at once, and the marks of published ones that are kept.
@@ -195,7 +195,7 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
         };
         assess(before, &check, 1, 1, &CONTRACT, at(0)).status
     };
-    let down = assessed(None, Obstacle::Version(lost()));
+    let down = assessed(None, version_failed(lost()));
     let strange = assessed(
         Some(&down),
         Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there.")),

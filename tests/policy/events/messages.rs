@@ -5,7 +5,7 @@ use run_operator::{
     decide::{
         EventDraft,
         event_buffer::Received,
-        response::answer::{Failure, FailureKind},
+        failure::{Failure, FailureKind},
     },
 };
 
@@ -73,7 +73,7 @@ fn the_text_of_the_service_has_no_control_codes_and_fits() {
 fn no_text_exceeds_the_limit_of_an_event() {
     let long = "ü".repeat(4000);
     let failure = Failure {
-        kind: FailureKind::Problem,
+        kind: FailureKind::Answered,
         message: long.clone(),
         request_id: Some(long.clone()),
         code: Some(long.clone()),
@@ -101,7 +101,7 @@ fn ids_at_the_end_of_a_message_are_never_truncated() {
     let said = message(&case.settle(), EventReason::Retrying);
     assert!(said.ends_with(" (run run-1)"), "{said}");
     let refused = Failure {
-        kind: FailureKind::Problem,
+        kind: FailureKind::Answered,
         ..problem(403, &odd)
     };
     let case = Case::new().mine().posted(Err(refused)).settle();

@@ -13,7 +13,7 @@ use run_operator::{
     decide::{
         EventDraft, WorkspaceView,
         event_buffer::Received,
-        response::answer::{Failure, RunView},
+        failure::{Failure, RunView},
     },
 };
 

@@ -5,14 +5,11 @@ use run_operator::{
     api::WorkspaceStatus,
     decide::{
         events::{correlator::Correlator, transitions::of_workspace},
-        workspace::{
-            check::{Check, Obstacle},
-            probe::assess,
-        },
+        workspace::{check::Check, probe::assess},
     },
 };
 
-use crate::support::{CONTRACT, at, lost, place, problem};
+use crate::support::{CONTRACT, at, identity_failed, lost, place, problem, version_failed};
 
 fn workspace(before: Option<&WorkspaceStatus>, check: &Check, second: i64) -> WorkspaceStatus {
     assess(before, check, 1, 1, &CONTRACT, at(second)).status
@@ -30,9 +27,9 @@ fn good() -> Check {
 /// Proves: P-events
 #[rstest]
 #[case::ready(good(), &["Ready"])]
-#[case::no_answer(Check { obstacle: Some(Obstacle::Version(lost())), ..Check::default() }, &["NotReady"])]
-#[case::rejected(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(401, "expired"))), ..good() }, &["CredentialsRejected"])]
-#[case::not_allowed(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(403, "no"))), ..good() }, &["CredentialsRejected"])]
+#[case::no_answer(Check { obstacle: Some(version_failed(lost())), ..Check::default() }, &["NotReady"])]
+#[case::rejected(Check { identity: None, obstacle: Some(identity_failed(problem(401, "expired"))), ..good() }, &["CredentialsRejected"])]
+#[case::not_allowed(Check { identity: None, obstacle: Some(identity_failed(problem(403, "no"))), ..good() }, &["CredentialsRejected"])]
 #[case::version(Check { version: Some(Some("9.9.9".into())), ..good() }, &["VersionNotAccepted"])]
 #[case::in_use(Check { waits_for: Some(vec!["train".into()]), ..good() }, &["WorkspaceInUse"])]
 #[case::going(Check { waits_for: Some(vec![]), ..good() }, &[])]
@@ -73,7 +70,7 @@ fn a_flapping_workspace_stays_within_its_event_allowance() {
     let mut status = None;
     let (mut sent, mut dropped) = (0, 0);
     let down = Check {
-        obstacle: Some(Obstacle::Version(lost())),
+        obstacle: Some(version_failed(lost())),
         ..Check::default()
     };
     for n in 0..1000 {

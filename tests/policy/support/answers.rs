@@ -1,6 +1,11 @@
 //! Answers of the service.
 
-use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::{
+    failure::{Call, FailedCall, Failure, FailureKind, RunView},
+    workspace::check::Obstacle,
+};
+
+use super::CONTRACT;
 
 pub(crate) fn view(state: &str) -> RunView {
     RunView {
@@ -12,7 +17,7 @@ pub(crate) fn view(state: &str) -> RunView {
 
 pub(crate) fn problem(status: u16, code: &str) -> Failure {
     Failure {
-        kind: FailureKind::Problem,
+        kind: FailureKind::Answered,
         http_status: Some(status),
         code: Some(code.into()),
         request_id: Some("req-9".into()),
@@ -24,7 +29,6 @@ pub(crate) fn problem(status: u16, code: &str) -> Failure {
 
 pub(crate) fn bare(status: u16) -> Failure {
     Failure {
-        kind: FailureKind::Bare,
         code: None,
         ..problem(status, "")
     }
@@ -32,7 +36,7 @@ pub(crate) fn bare(status: u16) -> Failure {
 
 pub(crate) fn lost() -> Failure {
     Failure {
-        kind: FailureKind::Transport,
+        kind: FailureKind::NoAnswer,
         http_status: None,
         code: None,
         ..problem(0, "")
@@ -61,4 +65,14 @@ pub(crate) fn no_file() -> Failure {
         kind: FailureKind::NoFile,
         ..lost()
     }
+}
+
+/// `GET /version` was answered so.
+pub(crate) fn version_failed(failure: Failure) -> Obstacle {
+    Obstacle::Call(FailedCall::new(Call::Version, failure, &CONTRACT))
+}
+
+/// `GET /workspaces/current` was answered so.
+pub(crate) fn identity_failed(failure: Failure) -> Obstacle {
+    Obstacle::Call(FailedCall::new(Call::Workspace, failure, &CONTRACT))
 }

@@ -8,11 +8,8 @@ use run_operator::{
     api::Intent,
     decide::{
         Decision, Effect, Learned, Learning, Memory, WorkspaceView,
+        failure::{Call, Failure, RunView},
         metadata_change::MetadataChange,
-        response::{
-            answer::{Failure, RunView},
-            classify::Call,
-        },
         tracked_run::{Cleanup, Presence, TrackedRun},
     },
 };

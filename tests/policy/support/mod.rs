@@ -22,7 +22,9 @@ use run_operator::{
     },
 };
 
-pub(crate) use self::answers::{bare, hopeless, lost, no_file, problem, unreadable, view};
+pub(crate) use self::answers::{
+    bare, hopeless, identity_failed, lost, no_file, problem, unreadable, version_failed, view,
+};
 pub(crate) use self::decision::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";

@@ -4,12 +4,12 @@ use super::*;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn too_many(seconds: u64) -> Outcome {
-    Outcome::TooMany(Some(Duration::from_secs(seconds)))
+fn too_many(seconds: u64) -> Capacity {
+    Capacity::TooMany(Some(Duration::from_secs(seconds)))
 }
 
 /// The pauses after calls that end so, each made when the pause before it is over, and the end of the last.
-fn waits(limit: &mut Concurrency, outcome: Outcome, calls: usize) -> (Vec<Duration>, Instant) {
+fn waits(limit: &mut Concurrency, outcome: Capacity, calls: usize) -> (Vec<Duration>, Instant) {
     let mut now = Instant::now();
     let mut waits = Vec::new();
     for _ in 0..calls {
@@ -33,7 +33,7 @@ fn a_full_concurrency_limit_admits_one_call_for_each_that_ends() {
     let mut limit = Concurrency::new(1);
     let calls = start_all(&mut limit, now);
     assert_eq!((calls.len(), limit.room(now)), (MAX_IN_FLIGHT as usize, 0));
-    assert_eq!(limit.end(calls[0], Outcome::Unknown, now), None);
+    assert_eq!(limit.end(calls[0], Capacity::Unknown, now), None);
     assert_eq!(limit.room(now), 1);
 }
 
@@ -48,12 +48,12 @@ fn after_an_outage_the_limit_starts_at_one_and_grows_per_answer() {
         let calls = start_all(&mut limit, now);
         widths.push(calls.len());
         for call in calls {
-            limit.end(call, Outcome::Served, now);
+            limit.end(call, Capacity::Served, now);
         }
     }
     assert_eq!(widths, [1, 2, 4, 8, 16, 32]);
     let call = limit.start();
-    limit.end(call, Outcome::Served, now);
+    limit.end(call, Capacity::Served, now);
     assert_eq!(limit.room(now), MAX_IN_FLIGHT, "it grows no further");
 }
 
@@ -63,7 +63,7 @@ fn what_gets_no_answer_does_not_widen_it() {
     let mut limit = Concurrency::new(1);
     limit.start_slowly();
     let call = limit.start();
-    limit.end(call, Outcome::Unknown, now);
+    limit.end(call, Capacity::Unknown, now);
     assert_eq!(limit.room(now), 1);
 }
 
@@ -84,7 +84,7 @@ fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     assert_eq!((limit.room(before), limit.room(end)), (0, 1));
     let first = limit.start();
     assert_eq!(limit.room(end), 0, "a second call beside the first one");
-    limit.end(first, Outcome::Served, end);
+    limit.end(first, Capacity::Served, end);
     assert_eq!(limit.room(end), MAX_IN_FLIGHT / 2 + 1);
 }
 
@@ -95,7 +95,7 @@ fn a_first_call_without_an_answer_is_followed_by_one_more_alone() {
     let call = limit.start();
     limit.end(call, too_many(60), now);
     let first = limit.start();
-    limit.end(first, Outcome::Unknown, now + MINUTE);
+    limit.end(first, Capacity::Unknown, now + MINUTE);
     assert_eq!(limit.room(now + MINUTE), 1);
 }
 
@@ -109,7 +109,7 @@ fn all_the_429s_of_one_burst_halve_the_window_once() {
     assert_eq!(begun.flatten().count(), 1);
     let later = now + MINUTE;
     let first = limit.start();
-    limit.end(first, Outcome::Served, later);
+    limit.end(first, Capacity::Served, later);
     assert_eq!(limit.room(later), MAX_IN_FLIGHT / 2 + 1);
 }
 
@@ -130,7 +130,7 @@ fn calls_from_before_a_pause_neither_end_it_nor_raise_the_limit() {
     let mut limit = Concurrency::new(1);
     let calls = [limit.start(), limit.start()];
     limit.end(calls[0], too_many(60), now);
-    limit.end(calls[1], Outcome::Served, now);
+    limit.end(calls[1], Capacity::Served, now);
     assert_eq!(limit.room(now), 0);
     assert_eq!(limit.room(now + MINUTE), 1);
 }
@@ -159,14 +159,14 @@ fn a_pause_is_the_longer_of_retry_after_and_backoff() {
 #[test]
 fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     let mut limit = Concurrency::new(7);
-    let (waits, now) = waits(&mut limit, Outcome::TooMany(None), 14);
+    let (waits, now) = waits(&mut limit, Capacity::TooMany(None), 14);
     assert!(waits[0] < LONG_PAUSE && waits[6] > waits[0] && waits[13] > waits[6]);
     assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(5)));
     assert_eq!(limit.size, 1, "it never closes");
     let call = limit.start();
-    limit.end(call, Outcome::Served, now);
+    limit.end(call, Capacity::Served, now);
     let call = limit.start();
-    limit.end(call, Outcome::TooMany(None), now);
+    limit.end(call, Capacity::TooMany(None), now);
     let again = limit.paused_until(now).unwrap() - now;
     assert!(again < LONG_PAUSE, "what was served is not forgotten");
     assert_eq!(limit.long_pause(now), None);
@@ -180,7 +180,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
     let calls = start_all(&mut limit, now);
     let begun: Vec<_> = calls
         .into_iter()
-        .map(|call| limit.end(call, Outcome::Lost, now))
+        .map(|call| limit.end(call, Capacity::Lost, now))
         .collect();
     assert_eq!(begun[..3], [None, None, Some(PauseCause::NoAnswer)]);
     assert!(begun[3..].iter().all(Option::is_none), "of one burst");
@@ -192,14 +192,14 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
         assert_eq!(limit.room(now), 1);
         let first = limit.start();
         assert_eq!(
-            limit.end(first, Outcome::Lost, now),
+            limit.end(first, Capacity::Lost, now),
             Some(PauseCause::NoAnswer),
             "the first one again"
         );
     }
     now = limit.paused_until(now).unwrap();
     let first = limit.start();
-    limit.end(first, Outcome::Served, now);
+    limit.end(first, Capacity::Served, now);
     assert_eq!(limit.room(now), 2, "it starts slowly");
 }
 
@@ -209,7 +209,7 @@ fn lost_calls_among_answered_ones_cause_no_pause() {
     let now = Instant::now();
     let mut limit = Concurrency::new(1);
     for _ in 0..20 {
-        for outcome in [Outcome::Lost, Outcome::Lost, Outcome::Served] {
+        for outcome in [Capacity::Lost, Capacity::Lost, Capacity::Served] {
             let call = limit.start();
             assert_eq!(limit.end(call, outcome, now), None);
         }
@@ -224,41 +224,4 @@ fn an_absurd_retry_after_is_clamped() {
     let call = limit.start();
     limit.end(call, too_many(u64::MAX), now);
     assert_eq!(limit.paused_until(now), Some(now + Duration::from_mins(10)));
-}
-
-/// Proves: P-pause
-#[test]
-fn an_answer_is_classified_by_kind_status_and_retryable() {
-    let failure = |kind, http_status, retryable| Failure {
-        kind,
-        http_status,
-        code: None,
-        request_id: None,
-        retryable,
-        retry_after: Some(MINUTE),
-        message: String::new(),
-    };
-    let of = |f: Failure| Outcome::of::<()>(Err(&f));
-    let (problem, bare) = (FailureKind::Problem, FailureKind::Bare);
-    let paused = Outcome::TooMany(Some(MINUTE));
-    assert_eq!(Outcome::of(Ok(&())), Outcome::Served);
-    assert_eq!(of(failure(problem, Some(429), Some(true))), paused);
-    assert_eq!(of(failure(bare, Some(429), None)), paused);
-    assert_eq!(
-        of(failure(problem, Some(429), Some(false))),
-        Outcome::Served
-    );
-    assert_eq!(of(failure(problem, Some(422), None)), Outcome::Served);
-    for (kind, status) in [
-        (problem, Some(401)),
-        (problem, Some(503)),
-        (bare, Some(404)),
-        (FailureKind::Unreadable, Some(200)),
-        (FailureKind::NotSent, None),
-    ] {
-        assert_eq!(of(failure(kind, status, None)), Outcome::Unknown);
-    }
-    for (kind, status) in [(bare, Some(502)), (FailureKind::Transport, None)] {
-        assert_eq!(of(failure(kind, status, None)), Outcome::Lost);
-    }
 }

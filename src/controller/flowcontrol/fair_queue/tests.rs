@@ -35,7 +35,7 @@ fn one_after_another<T: Copy>(
 ) -> Vec<T> {
     let mut order = Vec::new();
     loop {
-        queue.concurrency.end(call, Outcome::Unknown, now);
+        queue.concurrency.end(call, Capacity::Unknown, now);
         let due = queue.due(now);
         assert!(due.go.len() <= 1);
         let Some((waiter, started)) = due.go.into_iter().next() else {
@@ -95,7 +95,7 @@ fn a_pause_admits_none_and_its_end_admits_one() {
     let (mut queue, call) = busy(now);
     queue
         .concurrency
-        .end(call, Outcome::TooMany(Some(2 * SECOND)), now);
+        .end(call, Capacity::TooMany(Some(2 * SECOND)), now);
     for waiter in ["a", "b"] {
         queue.enqueue("team", waiter);
     }
@@ -106,7 +106,7 @@ fn a_pause_admits_none_and_its_end_admits_one() {
     let due = queue.due(end);
     assert_eq!(names(&due), ["a"]);
     let (_, first) = due.go[0];
-    queue.concurrency.end(first, Outcome::Served, end);
+    queue.concurrency.end(first, Capacity::Served, end);
     assert_eq!(names(&queue.due(end)), ["b"]);
 }
 
@@ -117,7 +117,7 @@ fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
     let (mut queue, call) = busy(now);
     queue
         .concurrency
-        .end(call, Outcome::TooMany(Some(SECOND)), now);
+        .end(call, Capacity::TooMany(Some(SECOND)), now);
     queue.enqueue("team", "waits");
     let over = queue.concurrency.paused_until(now).unwrap();
     assert!(queue.start_at_once(over).is_none());
@@ -174,7 +174,7 @@ fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
     let mut in_flight: VecDeque<CallToken> = begin(queue.due(now)).collect();
     let (mut most, mut served) = (in_flight.len(), 0);
     while let Some(call) = in_flight.pop_front() {
-        queue.concurrency.end(call, Outcome::Served, now);
+        queue.concurrency.end(call, Capacity::Served, now);
         served += 1;
         in_flight.extend(begin(queue.due(now)));
         most = most.max(in_flight.len());
@@ -221,7 +221,7 @@ fn a_long_pause_leaves_every_namespace_its_turn() {
     }
     queue
         .concurrency
-        .end(call, Outcome::TooMany(Some(60 * SECOND)), now);
+        .end(call, Capacity::TooMany(Some(60 * SECOND)), now);
     let end = now + 60 * SECOND;
     let due = queue.due(end);
     assert_eq!(names(&due), ["one"]);

@@ -24,7 +24,7 @@ fn full(gate: &Arc<Gate>) -> Vec<Permit> {
 }
 
 fn answered_429(permit: Permit, seconds: u64) {
-    permit.ended(Outcome::TooMany(Some(Duration::from_secs(seconds))));
+    permit.ended(Capacity::TooMany(Some(Duration::from_secs(seconds))));
 }
 
 /// Tasks parked on a permit, after the gate has queued each.

@@ -8,12 +8,15 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::wall;
 use crate::controller::{
     context::Context,
-    flowcontrol::{concurrency::Outcome, gate::Permit, stream_slots::StreamSlot},
+    flowcontrol::{gate::Permit, stream_slots::StreamSlot},
     state::workspaces::ClientSession,
 };
-use crate::decide::{Learned, Stream, event_buffer::Received, response::answer::Failure};
+use crate::decide::{
+    Learned, Stream,
+    event_buffer::Received,
+    failure::{Call, Capacity, FailedCall, Failure},
+};
 use crate::service::{EventStream, StreamItem};
-use crate::util::error_chain;
 
 use super::{End, Follower, Resume};
 
@@ -55,10 +58,10 @@ impl Follower {
                 .client
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
-            opened = opening => opened.map_err(|error| Box::new(Failure::from(&error))),
+            opened = opening => opened.map_err(|failure| Box::new(self.failed(failure))),
             () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
         };
-        permit.ended(Outcome::of(opened.as_ref().map_err(Box::as_ref)));
+        permit.ended(Capacity::after(opened.as_ref().err().map(Box::as_ref)));
         let stream = opened.map_err(End::Refused)?;
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
@@ -66,6 +69,10 @@ impl Follower {
         self.learn(Learned::StreamOpened);
         self.entry.with(|state| state.streaming = Stream::Open);
         Ok(Box::new(stream))
+    }
+
+    fn failed(&self, failure: Failure) -> FailedCall {
+        FailedCall::new(Call::Get, failure, &self.ctx.config.contract)
     }
 
     /// The last received id (rule 2); at first that of an earlier task or process.
@@ -136,9 +143,9 @@ impl Follower {
                         pause: stream.retry(),
                     };
                 }
-                Err(error) => {
-                    tracing::debug!(run.uid = %self.entry.uid, error = %error_chain(&error), "event stream broke");
-                    return End::Failed(Box::new(Failure::from(&error)));
+                Err(failure) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = failure.message, "event stream broke");
+                    return End::Failed(Box::new(self.failed(failure)));
                 }
             }
         }

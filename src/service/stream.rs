@@ -12,14 +12,12 @@ use tokio::time::timeout_at;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
+use crate::decide::failure::Failure;
 
-use super::deadline::Deadline;
-use super::error::BodyError;
-use super::head::Head;
-use super::redact::Redactor;
+use super::connect::Place;
+use super::send::{Deadline, Head, REST_LOST};
 use super::sse::{Caps, Decoder, Event, ID_BYTES, StreamItem};
-use super::stream_pool::Place;
-use super::{CallError, text};
+use super::text::{Redactor, one_line};
 
 // An id that the decoder keeps must fit where it is stored as resume position.
 const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
@@ -75,7 +73,7 @@ impl EventStream {
     }
 
     /// The next item; `None` at the stream's end, where an incomplete event is dropped.
-    pub async fn next(&mut self) -> Result<Option<StreamItem>, CallError> {
+    pub async fn next(&mut self) -> Result<Option<StreamItem>, Failure> {
         loop {
             if let Some(item) = self.decode() {
                 return Ok(Some(item));
@@ -83,7 +81,7 @@ impl EventStream {
             let Some(body) = &mut self.body else {
                 return Ok(None);
             };
-            let error = match timeout_at(self.idle.at, body.next()).await {
+            let failure = match timeout_at(self.idle.at, body.next()).await {
                 Ok(Some(Ok(chunk))) => {
                     self.received = chunk;
                     self.idle = Deadline::after(self.idle.seconds);
@@ -93,13 +91,14 @@ impl EventStream {
                     self.body = None;
                     return Ok(None);
                 }
-                Ok(Some(Err(error))) => BodyError::Cut(error.without_url()),
-                Err(_) => BodyError::Idle {
-                    seconds: self.idle.seconds,
-                },
+                Ok(Some(Err(error))) => self.head.cut(REST_LOST, Some(&error.without_url())),
+                Err(_) => {
+                    let how = format!("nothing was received for {} s", self.idle.seconds);
+                    self.head.cut(&how, None)
+                }
             };
             self.body = None;
-            return Err(CallError::body(&self.head, error));
+            return Err(failure);
         }
     }
 
@@ -132,7 +131,7 @@ impl EventStream {
             StreamItem::Event(event) => StreamItem::Event(Event {
                 // An id that repeats the token is not shown; the stream still resumes from it.
                 id: event.id.filter(|id| !self.redactor.is_in(id)),
-                kind: text::one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
+                kind: one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
                 data: self.redactor.text(&event.data),
             }),
         })

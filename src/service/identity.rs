@@ -1,14 +1,39 @@
-//! Credentials of a call: the token and the workspace that it is meant for.
+//! Who calls, and what a call names: the token, the workspace that it is meant for, the run, and the key of a create.
+
+use std::fmt;
 
 use http::HeaderValue;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::contract::Contract;
-use crate::api::limits::MAX_WORKSPACE_ID;
+use crate::api::limits::{MAX_RUN_ID, MAX_SENT_KEY, MAX_WORKSPACE_ID};
 
 /// Bytes of a token. Servers refuse headers of 8 KiB and more, so a longer one is no token.
 const TOKEN_BYTES: usize = 8 * 1024;
+
+/// An identifier that can't be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    /// Not fit for a path.
+    #[error(
+        "a runId has 1 to {MAX_RUN_ID} bytes, no control character, and is neither \".\" nor \"..\""
+    )]
+    RunId,
+    /// Not fit for a header.
+    #[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
+    IdempotencyKey,
+    /// Not fit for a header.
+    #[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
+    WorkspaceId,
+}
+
+/// A text that a header and a log line can carry: 1 to `most` visible ASCII characters.
+pub(super) fn visible_ascii(bytes: &[u8], most: usize) -> Option<&str> {
+    let fits = (1..=most).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(bytes).ok().filter(|_| fits)
+}
 
 /// A token of the service (rule 3). Never shown, never in a URL (rule 7).
 #[derive(Clone)]
@@ -75,12 +100,8 @@ impl Token {
         if bytes.len() > TOKEN_BYTES {
             return Err(TokenError::TooLong { bytes: bytes.len() });
         }
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.bytes().all(|b| b.is_ascii_graphic()) => {
-                Ok(Self(SecretString::from(text)))
-            }
-            _ => Err(TokenError::IllegalCharacter),
-        }
+        let text = visible_ascii(bytes, TOKEN_BYTES).ok_or(TokenError::IllegalCharacter)?;
+        Ok(Self(SecretString::from(text)))
     }
 
     /// The value of the `Authorization` header, marked sensitive so that no library prints it.
@@ -116,20 +137,11 @@ impl Eq for Token {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceId(String);
 
-/// The identifier can't be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
-pub struct WorkspaceIdError;
-
 impl WorkspaceId {
     /// Checks that the identifier fits into a header: 1 to 255 visible ASCII characters.
-    pub fn parse(text: &str) -> Result<Self, WorkspaceIdError> {
-        let fits = (1..=MAX_WORKSPACE_ID).contains(&text.len());
-        if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(WorkspaceIdError)
-        }
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
+        let id = visible_ascii(text.as_bytes(), MAX_WORKSPACE_ID).ok_or(Illegal::WorkspaceId)?;
+        Ok(Self(id.to_owned()))
     }
 
     /// The identifier.
@@ -147,11 +159,71 @@ pub struct Credentials {
     pub workspace_id: Option<WorkspaceId>,
 }
 
+/// Keeps RFC 3986 unreserved characters and encodes all others. The colon is encoded too, so that an identifier ending
+/// in `:cancel` is never taken for a cancellation.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A run's identifier as issued by the service, fit to be one segment of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunId(String);
+
+impl RunId {
+    /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every URL parser on the way
+    /// would resolve.
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
+        let fits = (1..=MAX_RUN_ID).contains(&text.len());
+        if !fits || text.chars().any(char::is_control) || text == "." || text == ".." {
+            return Err(Illegal::RunId);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The identifier, verbatim.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The identifier as one segment of a path.
+    pub(super) fn segment(&self) -> impl fmt::Display + '_ {
+        utf8_percent_encode(&self.0, SEGMENT)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The key that all attempts of one logical create share (rule 1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// Checks a key: 1 to 512 visible ASCII characters.
+    pub fn parse(text: &str) -> Result<Self, Illegal> {
+        let key = visible_ascii(text.as_bytes(), MAX_SENT_KEY).ok_or(Illegal::IdempotencyKey)?;
+        Ok(Self(key.to_owned()))
+    }
+
+    /// The key, verbatim.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn header(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+        HeaderValue::from_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use rstest::rstest;
 
     fn parse(bytes: &[u8]) -> Result<Token, TokenError> {
         Token::parse(bytes, &Contract::builtin().unwrap())
@@ -211,6 +283,56 @@ mod tests {
     #[case("\u{e4}")]
     #[case(&"a".repeat(256))]
     fn a_workspace_id_that_a_header_cannot_carry_is_refused(#[case] text: &str) {
-        assert_eq!(WorkspaceId::parse(text), Err(WorkspaceIdError));
+        assert_eq!(WorkspaceId::parse(text), Err(Illegal::WorkspaceId));
+    }
+
+    /// Proves: X-run-id
+    #[rstest]
+    #[case("run-1", "run-1")]
+    #[case("a/b", "a%2Fb")]
+    #[case("../..", "..%2F..")]
+    #[case("%2e%2e", "%252e%252e")]
+    #[case("r:cancel", "r%3Acancel")]
+    #[case("r?x=1#y", "r%3Fx%3D1%23y")]
+    #[case("a b+c", "a%20b%2Bc")]
+    #[case("ä€", "%C3%A4%E2%82%AC")]
+    #[case("a\\b", "a%5Cb")]
+    #[case("...", "...")]
+    fn an_identifier_stays_one_segment(#[case] text: &str, #[case] segment: &str) {
+        let id = RunId::parse(text).unwrap();
+        assert_eq!((id.as_str(), &*id.to_string()), (text, text));
+        assert_eq!(id.segment().to_string(), segment);
+        let url = url::Url::parse(&format!("http://h/api/runs/{}", id.segment())).unwrap();
+        assert_eq!(url.path(), format!("/api/runs/{segment}"));
+    }
+
+    /// Proves: X-run-id
+    #[rstest]
+    #[case("")]
+    #[case(".")]
+    #[case("..")]
+    #[case("a\nb")]
+    #[case("a\0")]
+    #[case("\u{85}")]
+    #[case(&"a".repeat(513))]
+    fn an_identifier_that_no_path_can_carry_is_refused(#[case] id: &str) {
+        assert_eq!(RunId::parse(id), Err(Illegal::RunId));
+    }
+
+    #[test]
+    fn the_longest_identifiers_are_kept_as_they_are() {
+        let longest = "a".repeat(512);
+        assert_eq!(RunId::parse(&longest).unwrap().as_str(), longest);
+        assert_eq!(IdempotencyKey::parse(&longest).unwrap().as_str(), longest);
+    }
+
+    /// Proves: X-headers
+    #[rstest]
+    #[case("")]
+    #[case("a b")]
+    #[case("a\r\nX: y")]
+    #[case(&"a".repeat(513))]
+    fn a_key_that_no_header_can_carry_is_refused(#[case] key: &str) {
+        assert_eq!(IdempotencyKey::parse(key), Err(Illegal::IdempotencyKey));
     }
 }

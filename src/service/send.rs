@@ -1,0 +1,640 @@
+//! One attempt: a request is built and sent, its answer is read in time and judged by its status, and the attempt is
+//! reported.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
+    RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::tz::TimeZone;
+use reqwest::Response;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::api::contract::Contract;
+use crate::api::limits::MAX_CODE;
+use crate::clock;
+use crate::decide::failure::{Failure, FailureKind};
+
+use super::BaseUrl;
+use super::identity::{Credentials, IdempotencyKey, RunId, Token};
+use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
+
+/// The header with the request's id (rule 11).
+const REQUEST_ID: &str = "x-request-id";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const WORKSPACE_ID: HeaderName = HeaderName::from_static("x-service-workspace-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Errors are problems (rule 8), so they are accepted as well.
+const ACCEPT_JSON: HeaderValue =
+    HeaderValue::from_static("application/json, application/problem+json");
+const ACCEPT_EVENTS: HeaderValue =
+    HeaderValue::from_static("text/event-stream, application/problem+json");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// The media type of a problem (rule 8). Only it decides: an `application/json` body with a `code` in it is a proxy's own.
+pub(super) const PROBLEM: &str = "application/problem+json";
+/// Bytes of a problem body; a larger one is not the service's.
+pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
+
+/// The longest time limit, 30 days: a contract file may name any number of seconds.
+const FAR: Duration = Duration::from_hours(720);
+/// `ENFILE` and `EMFILE`, on every Unix.
+const NO_FILE: [i32; 2] = [23, 24];
+
+/// Defect of a compressed answer. Nothing is decompressed: a few bytes may expand to any number.
+const COMPRESSED: &str = "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands before the service leave its answers as they are";
+/// How an answer ends whose connection was cut.
+pub(super) const REST_LOST: &str = "failed to receive the rest";
+
+/// The service's six operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// `GET /version`.
+    Version,
+    /// `GET /workspaces/current`.
+    CurrentWorkspace,
+    /// `POST /runs`.
+    CreateRun,
+    /// `GET /runs/{runId}`.
+    GetRun,
+    /// `POST /runs/{runId}:cancel`.
+    CancelRun,
+    /// `GET /runs/{runId}/events`.
+    RunEvents,
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 6] = [
+        Self::Version,
+        Self::CurrentWorkspace,
+        Self::CreateRun,
+        Self::GetRun,
+        Self::CancelRun,
+        Self::RunEvents,
+    ];
+
+    /// Its name, the same as the `operationId` in the `OpenAPI` document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Version => "getVersion",
+            Self::CurrentWorkspace => "getCurrentWorkspace",
+            Self::CreateRun => "createRun",
+            Self::GetRun => "getRun",
+            Self::CancelRun => "cancelRun",
+            Self::RunEvents => "streamRunEvents",
+        }
+    }
+}
+
+/// Called once for every call, when it is over. Must not block.
+pub trait Observer: Send + Sync {
+    /// A call is over, with this HTTP status if there was an answer. It took so long; an event stream, to its opening.
+    fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration);
+}
+
+/// Counts nothing.
+impl Observer for () {
+    fn ended(&self, _: Operation, _: Option<u16>, _: Duration) {}
+}
+
+/// A request that is ready to be sent.
+pub(super) struct Request {
+    pub(super) http: reqwest::Request,
+    /// Kept so that it can be removed from the answer (rule 7).
+    token: Option<Token>,
+}
+
+impl Request {
+    /// A request without credentials: `/version` needs none, and any other must then be refused (rule 3).
+    pub(super) fn public(base: &BaseUrl, path: &str) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, path)
+    }
+
+    pub(super) fn current_workspace(base: &BaseUrl, who: &Credentials) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, "/workspaces/current")?.authorized(who)
+    }
+
+    pub(super) fn create_run(
+        base: &BaseUrl,
+        who: &Credentials,
+        key: &IdempotencyKey,
+        body: Bytes,
+    ) -> Result<Self, Failure> {
+        let request = Self::new(base, Method::POST, "/runs")?.authorized(who)?;
+        let key = key.header().map_err(unsendable)?;
+        let mut request = request.with(IDEMPOTENCY_KEY, key).with(CONTENT_TYPE, JSON);
+        *request.http.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    pub(super) fn get_run(
+        base: &BaseUrl,
+        who: &Credentials,
+        run_id: &RunId,
+    ) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?.authorized(who)
+    }
+
+    pub(super) fn cancel_run(
+        base: &BaseUrl,
+        who: &Credentials,
+        run_id: &RunId,
+    ) -> Result<Self, Failure> {
+        let path = format!("/runs/{}:cancel", run_id.segment());
+        let request = Self::new(base, Method::POST, &path)?.authorized(who)?;
+        // Sent explicitly: a POST without a length is refused (411) by some proxies.
+        Ok(request.with(CONTENT_LENGTH, HeaderValue::from_static("0")))
+    }
+
+    /// An empty `last_event_id` is not sent: an empty `id:` line resets it to that.
+    pub(super) fn run_events(
+        base: &BaseUrl,
+        who: &Credentials,
+        run_id: &RunId,
+        last_event_id: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let path = format!("/runs/{}/events", run_id.segment());
+        let request = Self::new(base, Method::GET, &path)?.authorized(who)?;
+        let request = request.with(ACCEPT, ACCEPT_EVENTS);
+        let Some(id) = last_event_id.filter(|id| !id.is_empty()) else {
+            return Ok(request);
+        };
+        // Not `from_str`, which promises no more than ASCII: an id may hold UTF-8.
+        let id = HeaderValue::from_bytes(id.as_bytes()).map_err(unsendable)?;
+        Ok(request.with(LAST_EVENT_ID, id))
+    }
+
+    fn new(base: &BaseUrl, method: Method, path: &str) -> Result<Self, Failure> {
+        let url = Url::parse(&format!("{base}{path}")).map_err(unsendable)?;
+        let request = Self {
+            http: reqwest::Request::new(method, url),
+            token: None,
+        };
+        Ok(request
+            .with(ACCEPT, ACCEPT_JSON)
+            .with(ACCEPT_ENCODING, IDENTITY))
+    }
+
+    fn authorized(self, who: &Credentials) -> Result<Self, Failure> {
+        let token = who.token.header().map_err(unsendable)?;
+        let mut request = self.with(AUTHORIZATION, token);
+        if let Some(id) = &who.workspace_id {
+            let id = HeaderValue::from_str(id.as_str()).map_err(unsendable)?;
+            request = request.with(WORKSPACE_ID, id);
+        }
+        request.token = Some(who.token.clone());
+        Ok(request)
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.http.headers_mut().insert(name, value);
+        self
+    }
+}
+
+/// Whether a header can carry an event's id. UTF-8 is allowed in one, control characters are not.
+pub(super) fn can_be_sent(id: &str) -> bool {
+    HeaderValue::from_bytes(id.as_bytes()).is_ok()
+}
+
+fn unsendable(error: impl Error + 'static) -> Failure {
+    let text = message("failed to build the request", Some(&error));
+    Failure::new(FailureKind::NotSent, text)
+}
+
+/// End of a time limit.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) at: Instant,
+    /// The whole limit, for messages.
+    pub(super) seconds: u64,
+}
+
+impl Deadline {
+    /// The instant so many seconds from now, 30 days at most.
+    pub(super) fn after(seconds: u64) -> Self {
+        Self {
+            at: Instant::now() + Duration::from_secs(seconds).min(FAR),
+            seconds,
+        }
+    }
+}
+
+/// The used parts of an answer's status line and headers.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) request_id: Option<String>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) media_type: Option<String>,
+    /// The body is compressed, whatever was requested.
+    pub(super) compressed: bool,
+}
+
+impl Head {
+    pub(super) fn read(response: &Response, redactor: &Redactor) -> Self {
+        let headers = response.headers();
+        let media_type = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split(';').next())
+            .map(|name| name.trim().to_ascii_lowercase());
+        Self {
+            status: response.status(),
+            request_id: headers
+                .get(REQUEST_ID)
+                .and_then(|value| request_id(value.as_bytes()))
+                .filter(|id| !redactor.is_in(id)),
+            retry_after: retry_after(headers, clock::wall()),
+            media_type,
+            compressed: headers
+                .get_all(CONTENT_ENCODING)
+                .iter()
+                .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")),
+        }
+    }
+
+    /// Whether the body is of this media type, whatever its parameters.
+    pub(super) fn is_media_type(&self, name: &str) -> bool {
+        self.media_type.as_deref() == Some(name)
+    }
+
+    /// The failure to understand an answer that is no error.
+    pub(super) fn unreadable(&self, defect: &str, cause: Cause<'_>) -> Failure {
+        let status = self.status.as_u16();
+        let text = format!("failed to read the service's answer (HTTP {status}): {defect}");
+        self.failure(FailureKind::Unreadable, &text, cause)
+    }
+
+    /// The failure to receive an answer that began.
+    pub(super) fn cut(&self, how: &str, cause: Cause<'_>) -> Failure {
+        let text = format!("failed to read the service's answer to its end: {how}");
+        self.failure(FailureKind::NoAnswer, &text, cause)
+    }
+
+    fn failure(&self, kind: FailureKind, text: &str, cause: Cause<'_>) -> Failure {
+        Failure {
+            http_status: Some(self.status.as_u16()),
+            request_id: self.request_id.clone(),
+            ..Failure::new(kind, message(text, cause))
+        }
+    }
+}
+
+/// The failure that an error status stands for; `body` is that of an answer that declares it a problem (rule 8).
+pub(super) fn refused(head: Head, body: Option<&[u8]>, redactor: &Redactor) -> Failure {
+    let status = head.status.as_u16();
+    let bare = Failure {
+        http_status: Some(status),
+        request_id: head.request_id,
+        retry_after: head.retry_after,
+        ..Failure::new(
+            FailureKind::Answered,
+            format!("the service answered HTTP {status} without a problem body"),
+        )
+    };
+    let problem = body.and_then(|body| problem(&bare, status, body, redactor));
+    problem.unwrap_or(bare)
+}
+
+/// Reads a problem. `None` if it is no JSON object with a `code`: then it is not the service's, despite its media type.
+/// All other fields may be absent or of the wrong type.
+fn problem(bare: &Failure, status: u16, body: &[u8], redactor: &Redactor) -> Option<Failure> {
+    let body = lossy(body);
+    // Fields that are not read, such as `params`, may be of any depth.
+    let fields: HashMap<String, &RawValue> = serde_json::from_str(&body).ok()?;
+    let string = |field: &str| serde_json::from_str::<String>(fields.get(field)?.get()).ok();
+    let text = |field: &str, max: usize| {
+        let text = one_line(&redactor.text(&string(field)?), max);
+        (!text.is_empty()).then_some(text)
+    };
+    let code = text("code", MAX_CODE)?;
+    let untitled = || format!("the service answered HTTP {status} with the code {code:?}");
+    Some(Failure {
+        message: text("title", MESSAGE_BYTES).unwrap_or_else(untitled),
+        retryable: fields
+            .get("retryable")
+            .and_then(|value| serde_json::from_str(value.get()).ok()),
+        request_id: bare.request_id.clone().or_else(|| {
+            let id = string("requestId")?;
+            request_id(id.as_bytes()).filter(|id| !redactor.is_in(id))
+        }),
+        code: Some(code),
+        ..bare.clone()
+    })
+}
+
+/// The failure to send a request or to get an answer's head. The URL, which reqwest keeps, is dropped.
+fn unanswered(error: reqwest::Error) -> Failure {
+    let error = error.without_url();
+    if error.is_builder() {
+        return unsendable(error);
+    }
+    let kind = if error.is_connect() && no_file(&error) {
+        FailureKind::NoFile
+    } else {
+        FailureKind::NoAnswer
+    };
+    let text = if error.is_connect() {
+        "failed to connect to the service"
+    } else {
+        "failed to get an answer from the service"
+    };
+    Failure::new(kind, message(text, Some(&error)))
+}
+
+/// Whether a connection failed because this process, or the machine, may open no more files.
+fn no_file(error: &(dyn Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .filter_map(io::Error::raw_os_error)
+        .any(|code| NO_FILE.contains(&code))
+}
+
+/// Makes the attempts of one client.
+pub(super) struct Sender {
+    pub(super) contract: Arc<Contract>,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) observer: Arc<dyn Observer>,
+}
+
+impl Sender {
+    /// The contract file's `requestSeconds`, from now on.
+    pub(super) fn limit(&self) -> Deadline {
+        Deadline::after(self.contract.timeouts().request_seconds)
+    }
+
+    /// Reports an attempt to the observer and the log when it is over.
+    pub(super) async fn reported<T>(
+        &self,
+        operation: Operation,
+        attempt: impl Future<Output = Result<(StatusCode, T), Failure>>,
+    ) -> Result<T, Failure> {
+        let started = Instant::now();
+        let result = attempt.await;
+        let failure = result.as_ref().err();
+        let http_status = match &result {
+            Ok((status, _)) => Some(status.as_u16()),
+            Err(failure) => failure.http_status,
+        };
+        tracing::debug!(
+            operation = operation.as_str(),
+            http.status = http_status,
+            request.id = failure.and_then(|failure| failure.request_id.as_deref()),
+            error = failure.map(|failure| failure.message.as_str()),
+            "service call"
+        );
+        self.observer
+            .ended(operation, http_status, started.elapsed());
+        result.map(|(_, value)| value)
+    }
+
+    /// Sends a request and reads the answer, whatever its status; no body if it is larger than the contract file's
+    /// `bodyBytes`.
+    pub(super) async fn send(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Option<Bytes>), Failure> {
+        let (head, mut response) = self.begin(http, request, limit).await?;
+        let most = self.contract.limits().body_bytes;
+        let body = body(&head, &mut response, most, limit).await?;
+        Ok((head, body))
+    }
+
+    /// Sends a request and reads the answer's head; any status but a 2xx is a failure.
+    pub(super) async fn open(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Response), Failure> {
+        let (head, mut response) = self.begin(http, request, limit).await?;
+        let status = head.status;
+        if status.is_success() && !head.compressed {
+            return Ok((head, response));
+        }
+        if status.is_client_error() || status.is_server_error() {
+            // A body that is no problem is not read: nothing may be concluded from it.
+            let body = if head.is_media_type(PROBLEM) {
+                body(&head, &mut response, PROBLEM_BYTES, limit).await?
+            } else {
+                None
+            };
+            return Err(refused(head, body.as_deref(), &self.redactor));
+        }
+        let defect = if status.is_success() {
+            COMPRESSED
+        } else if status.is_redirection() {
+            "it is a redirect, and redirects are not followed; correct the base URL"
+        } else {
+            "its status has no meaning here"
+        };
+        Err(head.unreadable(defect, None))
+    }
+
+    /// The same, with the whole body of a 2xx.
+    pub(super) async fn accepted(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Bytes), Failure> {
+        let (head, mut response) = self.open(http, request, limit).await?;
+        let most = self.contract.limits().body_bytes;
+        match body(&head, &mut response, most, limit).await? {
+            Some(body) => Ok((head, body)),
+            None => Err(head.unreadable(&format!("it is larger than {most} bytes"), None)),
+        }
+    }
+
+    async fn begin(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Deadline,
+    ) -> Result<(Head, Response), Failure> {
+        if let Some(token) = &request.token {
+            self.redactor.remember(token);
+        }
+        let Ok(sent) = timeout_at(limit.at, http.execute(request.http)).await else {
+            let seconds = limit.seconds;
+            let text = format!("failed to get an answer from the service within {seconds} s");
+            return Err(Failure::new(FailureKind::NoAnswer, text));
+        };
+        let response = sent.map_err(unanswered)?;
+        let head = Head::read(&response, &self.redactor);
+        Ok((head, response))
+    }
+}
+
+/// Reads a body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a `Content-Length` may
+/// be wrong or absent.
+async fn body(
+    head: &Head,
+    response: &mut Response,
+    most: usize,
+    limit: Deadline,
+) -> Result<Option<Bytes>, Failure> {
+    let announced = response.content_length().unwrap_or(0);
+    if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
+        return Ok(None);
+    }
+    let mut body = BytesMut::new();
+    loop {
+        match timeout_at(limit.at, response.chunk()).await {
+            Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
+            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            Ok(Ok(None)) => return Ok(Some(body.freeze())),
+            Ok(Err(error)) => return Err(head.cut(REST_LOST, Some(&error.without_url()))),
+            Err(_) => {
+                let how = format!("it did not end within {} s", limit.seconds);
+                return Err(head.cut(&how, None));
+            }
+        }
+    }
+}
+
+/// The preferred form of a date, `Sun, 06 Nov 1994 08:49:37 GMT`. A wrong weekday is no reason to retry at once.
+static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+/// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
+const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+
+/// The delay that the service asks for, unclamped; zero for a date in the past. An unreadable value counts as absent.
+///
+/// A date is from the service's clock, and so it is compared with the answer's own `Date`; without one, with `wall`,
+/// the local wall clock.
+fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // More digits than a number holds still mean "very long".
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let sent = headers.get(DATE).and_then(|value| value.to_str().ok());
+    let sent = sent.and_then(|text| date(text.trim())).unwrap_or(wall);
+    let wait = date(text)?.duration_since(sent);
+    Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    if let Ok(at) = PREFERRED.parse_timestamp(text) {
+        return Some(at);
+    }
+    OBSOLETE.iter().find_map(|form| {
+        let at = DateTime::strptime(form, text).ok()?;
+        Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use rstest::rstest;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no connection")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn a_connection_that_lacks_a_file_is_known_by_its_cause() {
+        let caused_by = |code| Outer(io::Error::from_raw_os_error(code));
+        for code in NO_FILE {
+            assert!(no_file(&caused_by(code)), "{code}");
+            assert!(no_file(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        // Refused.
+        assert!(!no_file(&caused_by(111)));
+        assert!(!no_file(&Outer(io::Error::other("no code"))));
+    }
+
+    /// Each lookup of a name fails with this error of the system.
+    struct NoName(i32);
+
+    impl reqwest::dns::Resolve for NoName {
+        fn resolve(&self, _: reqwest::dns::Name) -> reqwest::dns::Resolving {
+            let error = io::Error::from_raw_os_error(self.0);
+            Box::pin(async move { Err(error.into()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_gets_no_file_is_told_from_one_without_an_answer() {
+        // Another test may have chosen it first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kind = async |code| {
+            let client = reqwest::Client::builder()
+                .no_proxy()
+                .tls_certs_only([])
+                .dns_resolver(NoName(code))
+                .build()
+                .unwrap();
+            let call = client.get("http://service.example").send();
+            unanswered(call.await.unwrap_err()).kind
+        };
+        for code in NO_FILE {
+            assert_eq!(kind(code).await, FailureKind::NoFile, "{code}");
+        }
+        assert_eq!(kind(111).await, FailureKind::NoAnswer);
+    }
+
+    #[rstest]
+    #[case("0", Some(0))]
+    #[case("120", Some(120))]
+    #[case(" 7 ", Some(7))]
+    #[case("99999999999999999999999", Some(u64::MAX))]
+    #[case("Sun, 06 Nov 1994 08:50:00 GMT", Some(23))]
+    #[case("Mon, 06 Nov 1994 08:50:00 GMT", Some(23))]
+    #[case("Sunday, 06-Nov-94 08:50:00 GMT", Some(23))]
+    #[case("Sun Nov  6 08:50:00 1994", Some(23))]
+    #[case("Sun, 06 Nov 1994 08:00:00 GMT", Some(0))]
+    #[case("", None)]
+    #[case("-1", None)]
+    #[case("1.5", None)]
+    #[case("soon", None)]
+    fn every_form_is_read(#[case] text: &str, #[case] seconds: Option<u64>) {
+        let now: Timestamp = "1994-11-06T08:49:37Z".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
+        assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs));
+    }
+
+    /// Proves: P-clock
+    #[test]
+    fn a_date_is_compared_with_the_date_of_its_own_answer() {
+        let mut headers = HeaderMap::new();
+        let header = |text| HeaderValue::from_static(text);
+        headers.insert(DATE, header("Sun, 06 Nov 1994 08:49:37 GMT"));
+        headers.insert(RETRY_AFTER, header("Sun, 06 Nov 1994 08:50:00 GMT"));
+        let an_hour_early: Timestamp = "1994-11-06T07:49:37Z".parse().unwrap();
+        assert_eq!(
+            retry_after(&headers, an_hour_early),
+            Some(Duration::from_secs(23))
+        );
+        headers.insert(DATE, header("today"));
+        let near: Timestamp = "1994-11-06T08:49:59Z".parse().unwrap();
+        assert_eq!(retry_after(&headers, near), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn no_header_is_no_wish() {
+        assert_eq!(retry_after(&HeaderMap::new(), Timestamp::UNIX_EPOCH), None);
+    }
+}
