@@ -31,7 +31,7 @@ use super::{
         event_recorder::Recorder,
         trigger::{Trigger, reference},
     },
-    flowcontrol::{probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots},
+    flowcontrol::stream_slots::StreamSlots,
     leader::Leading,
     metrics::Metrics,
     state::{
@@ -116,10 +116,6 @@ pub struct Context {
     pub claims: IdempotencyClaims,
     /// Verified Workspaces.
     pub workspaces: Workspaces,
-    /// Slots for the calls of checks.
-    pub probe_slots: Arc<ProbeSlots>,
-    /// Calls for the services' versions.
-    pub versions: Versions,
     /// The connections to services.
     pub http: HttpPool,
     /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
@@ -172,8 +168,6 @@ impl Context {
             tracked_runs: TrackedRuns::default(),
             claims: IdempotencyClaims::default(),
             workspaces: Workspaces::default(),
-            probe_slots: Arc::default(),
-            versions: Versions::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
             removals: Semaphore::new(REMOVALS),

@@ -33,8 +33,8 @@ use super::{
     workspace::{self, namespaces, secret_watcher},
 };
 
-/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks are limited
-/// fairly by `probe_slots`; a check that waits for a slot must not delay another Workspace.
+/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks have places of their own
+/// (`CheckPlaces`); a check that waits for one must not delay another Workspace.
 const UNBOUNDED: u16 = 0;
 
 /// The controller, ready to run.

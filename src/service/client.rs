@@ -7,8 +7,7 @@ use http::Version;
 use tokio::time::Instant;
 
 use crate::api::contract::Contract;
-use crate::decide::request::body::sha256;
-use crate::decide::response::answer::{Failure, RunView};
+use crate::decide::response::answer::RunView;
 
 use super::answer::{Answer, VersionReply, WorkspaceReply};
 use super::http_client::HttpClients;
@@ -29,8 +28,6 @@ pub struct Client {
 pub(super) struct Inner {
     pub(super) http: Arc<HttpClients>,
     base_url: BaseUrl,
-    /// The hash of the CA bundle, if one was given.
-    ca: Option<String>,
     pub(super) contract: Arc<Contract>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) redactor: Arc<Redactor>,
@@ -51,44 +48,15 @@ impl Client {
     }
 
     fn with(config: ClientConfig, http: Arc<HttpClients>) -> Self {
-        let ca = config.ca_pem.as_deref().map(sha256);
         Self {
             inner: Arc::new(Inner {
                 http,
                 base_url: config.base_url,
-                ca,
                 redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
                 contract: config.contract,
                 observer: config.observer,
             }),
         }
-    }
-
-    /// The SHA-256 of the CA bundle in hexadecimal, if one was given.
-    pub fn ca(&self) -> Option<&str> {
-        self.inner.ca.as_deref()
-    }
-
-    /// An answer to `GET /version` that another client received, without the tokens of this one (rule 7).
-    pub fn hidden_in_version(&self, reply: &VersionReply) -> VersionReply {
-        VersionReply {
-            version: reply.version.as_deref().map(|v| self.hidden(v)),
-            request_id: reply.request_id.as_deref().map(|id| self.hidden(id)),
-        }
-    }
-
-    /// A failure of another client's call, without the tokens of this one (rule 7).
-    pub fn hidden_in_failure(&self, failure: &Failure) -> Failure {
-        Failure {
-            code: failure.code.as_deref().map(|code| self.hidden(code)),
-            request_id: failure.request_id.as_deref().map(|id| self.hidden(id)),
-            message: self.hidden(&failure.message),
-            ..failure.clone()
-        }
-    }
-
-    fn hidden(&self, text: &str) -> String {
-        self.inner.redactor.text(text)
     }
 
     /// Address of the service.

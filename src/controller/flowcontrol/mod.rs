@@ -5,9 +5,7 @@
 pub(crate) mod concurrency;
 pub(crate) mod fair_queue;
 pub(crate) mod gate;
-pub(crate) mod probe_slots;
 mod rate_limit;
 mod round_robin;
-pub(crate) mod shared_version;
 pub(crate) mod stream_slots;
 mod stream_table;

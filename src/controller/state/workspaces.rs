@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
+use crate::controller::metrics::Metrics;
 use crate::decide::{
     Session, WorkspaceView,
     response::answer::{Failure, FailureKind},
@@ -96,11 +96,58 @@ impl ProbeTrigger {
     }
 }
 
+/// Calls for the checks of Workspaces at the same time.
+const CHECK_CALLS: usize = 32;
+/// Of these at one origin (scheme, host and port). A call ends within 10 s (`service::Client`): while at most three
+/// origins hang, a check at another one waits for none of them.
+const CHECK_CALLS_AT_ORIGIN: usize = 8;
+
+/// The places for the calls of checks.
+pub struct CheckPlaces {
+    all: Semaphore,
+    /// Those of the origins that are being called or waited for.
+    origins: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Default for CheckPlaces {
+    fn default() -> Self {
+        Self {
+            all: Semaphore::new(CHECK_CALLS),
+            origins: Mutex::default(),
+        }
+    }
+}
+
+impl CheckPlaces {
+    /// Makes a call of a check at `origin` as soon as a place is free there and in all.
+    pub async fn call<T>(&self, origin: &str, call: impl Future<Output = T>) -> T {
+        let places = self.at(origin);
+        // The origin's place first: what waits for an origin that hangs takes no place from the others.
+        // Neither semaphore is ever closed.
+        let _at_origin = places.acquire().await.ok();
+        let _in_all = self.all.acquire().await.ok();
+        call.await
+    }
+
+    fn at(&self, origin: &str) -> Arc<Semaphore> {
+        let mut origins = lock(&self.origins);
+        origins.retain(|_, places| places.strong_count() > 0);
+        let known = origins.get(origin).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
+            origins.insert(origin.to_owned(), Arc::downgrade(&places));
+            places
+        })
+    }
+}
+
 /// The table of Workspaces.
 #[derive(Default)]
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
+    /// The places for the calls of their checks.
+    pub check_places: CheckPlaces,
 }
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.

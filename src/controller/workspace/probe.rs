@@ -54,27 +54,22 @@ pub(crate) async fn check<K: Kind>(
         }
     };
     let key = &entry.key;
-    let namespace = &key.namespace;
-    let version = ctx.versions.ask(&prepared.client, &ctx.probe_slots);
-    match version.await {
+    let (client, places) = (&prepared.client, &ctx.workspaces.check_places);
+    let origin = client.base_url().origin();
+    match places.call(origin, client.version()).await {
         Ok(reply) => {
             check.version = Some(reply.version);
             check.request_id = reply.request_id;
         }
-        Err(failure) => {
+        Err(error) => {
+            let failure = Failure::from(&error);
             log_failure(key, "getVersion", &failure);
             check.obstacle = Some(Obstacle::Version(failure));
             return (check, None);
         }
     }
-    let origin = prepared.client.base_url().origin();
-    let slot = ctx.probe_slots.enter(origin, namespace).await;
-    let answer = prepared
-        .client
-        .current_workspace(&prepared.credentials)
-        .await;
-    drop(slot);
-    match answer {
+    let identity = client.current_workspace(&prepared.credentials);
+    match places.call(origin, identity).await {
         Ok(reply) => {
             check.identity = Some(reply.identity);
             check.record = Some(reply.record);

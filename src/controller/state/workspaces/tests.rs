@@ -137,3 +137,46 @@ fn a_deletion_blocks_submissions_and_awaits_those_in_flight() {
     entry.open_submissions();
     assert!(workspaces.begin_submission(&key()).is_some());
 }
+
+/// Calls at `origin` that don't end; returns those that have begun.
+fn hang<'a>(
+    places: &'a CheckPlaces,
+    origin: &str,
+    calls: usize,
+) -> (Arc<AtomicU64>, Vec<futures::future::BoxFuture<'a, ()>>) {
+    let begun = Arc::new(AtomicU64::new(0));
+    let calls = (0..calls).map(|_| {
+        let (begun, origin) = (Arc::clone(&begun), origin.to_owned());
+        let mut call = Box::pin(async move {
+            let hanging = async {
+                begun.fetch_add(1, Ordering::Relaxed);
+                std::future::pending().await
+            };
+            places.call(&origin, hanging).await
+        });
+        assert!(futures::FutureExt::now_or_never(&mut call).is_none());
+        call as futures::future::BoxFuture<'_, ()>
+    });
+    let calls = calls.collect();
+    (begun, calls)
+}
+
+/// Proves: P-many-workspaces
+#[test]
+fn the_calls_of_checks_are_bounded_and_three_origins_that_hang_delay_no_other() {
+    let places = CheckPlaces::default();
+    let begun = |(begun, _): &(Arc<AtomicU64>, _)| begun.load(Ordering::Relaxed);
+    let hanging: Vec<_> = (0..3)
+        .map(|n| hang(&places, &format!("https://hangs-{n}"), 1000))
+        .collect();
+    assert!(hanging.iter().all(|calls| begun(calls) == 8));
+    let good = hang(&places, "https://good", 10);
+    assert_eq!(begun(&good), 8);
+    let late = hang(&places, "https://late", 1);
+    assert_eq!(begun(&late), 0, "32 are in flight");
+    // Thousands that gave up, with a place or without one, leave nothing behind.
+    drop((hanging, good, late));
+    let again = hang(&places, "https://late", 9);
+    assert_eq!(begun(&again), 8);
+    assert_eq!(lock(&places.origins).len(), 1);
+}
