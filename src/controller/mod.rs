@@ -3,8 +3,8 @@
 //! # Flow
 //! A watch feeds a store. The object is enqueued by any change that may affect a decision: its watch, its Workspace,
 //! its event stream, the time. [`reconcile`] asks policy and carries out one effect at a time until nothing is left to
-//! do now. A call to the service is made in a task of its own. The task passes its Workspace's [`gate`], records the
-//! outcome and enqueues the object.
+//! do now. A call to the service is made in a task of its own. The task takes a permit of its Workspace's
+//! limiter, records the outcome and enqueues the object.
 //!
 //! # Guarantees
 //! - At most one reconcile or call of an object at a time.

@@ -7,9 +7,10 @@ use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
-    flowcontrol::{gate::Permit, stream_slots::StreamSlot},
+    flowcontrol::stream_slots::StreamSlot,
     leader,
     state::{
+        call_limiter::CallPermit,
         runs::RunEntry,
         workspaces::{ClientSession, WorkspaceState},
     },
@@ -44,7 +45,7 @@ enum End {
     /// The stream could not be opened.
     Refused(Box<Failure>),
     /// The stream moves to a newer token; the permit is for opening it there.
-    Moves(Arc<ClientSession>, Permit),
+    Moves(Arc<ClientSession>, CallPermit),
     /// Another Run needs the slot.
     SlotAskedBack,
     /// The Workspace's token was rejected, or the Workspace now has another place.
@@ -144,19 +145,19 @@ impl Follower {
 
     /// Waits for a stream slot and a permit. A stream that waits for its Workspace or its permit holds no slot:
     /// otherwise one Workspace's outage would close the streams of all.
-    async fn slot_and_permit(&self) -> (StreamSlot, Permit) {
+    async fn slot_and_permit(&self) -> (StreamSlot, CallPermit) {
         loop {
             self.wait_for_session().await;
             let slot = self.stream_slot().await;
             let Some(session) = self.session() else {
                 continue;
             };
-            let gate = Arc::clone(&session.gate);
-            if let Some(permit) = gate.permit_at_once() {
-                return (slot, permit);
-            }
-            drop(slot);
-            let permit = gate.permit_for(&self.entry.namespace).await;
+            let queued = match session.limiter.ask(&self.entry.namespace) {
+                Ok(permit) => return (slot, permit),
+                Err(queued) => queued,
+            };
+            drop((session, slot));
+            let permit = queued.permit().await;
             let slot = self.ctx.streams.enter(&self.entry.namespace);
             if slot.granted() {
                 return (slot, permit);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::controller::flowcontrol::gate::Gate;
 use crate::decide::{
     events::correlator::Correlator, time::later, workspace::cached_token::Verified,
 };
 use crate::service::{Client, Token};
+
+use super::call_limiter::CallLimiter;
 
 /// A suspicion triggers a check at most this often, however many Runs raise it.
 const SUSPICIONS_APART: Duration = Duration::from_secs(1);
@@ -51,7 +52,7 @@ pub struct Probe {
     /// Writes in a row that met another version or got no answer.
     failed_writes: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
-    gate: Option<Arc<Gate>>,
+    limiter: Option<Arc<CallLimiter>>,
     last_good: Option<LastGood>,
     /// The Kubernetes Events that were published.
     pub correlator: Correlator,
@@ -179,9 +180,9 @@ impl Probe {
         self.client = Some((base_url, ca_pem, client));
     }
 
-    /// The Workspace's gate: always the same one, so that a check resets nothing.
-    pub fn gate(&mut self, new: impl FnOnce() -> Gate) -> Arc<Gate> {
-        Arc::clone(self.gate.get_or_insert_with(|| Arc::new(new())))
+    /// The limit on the Workspace's calls: always the same one, so that a check resets nothing.
+    pub fn limiter(&mut self, new: impl FnOnce() -> CallLimiter) -> Arc<CallLimiter> {
+        Arc::clone(self.limiter.get_or_insert_with(|| Arc::new(new())))
     }
 }
 

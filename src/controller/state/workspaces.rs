@@ -17,7 +17,7 @@ use crate::decide::{
 use crate::service::{Client, Credentials};
 use crate::util::lock;
 
-use super::probes::Probe;
+use super::{call_limiter::CallLimiter, probes::Probe};
 
 /// A client and the token that it was verified with.
 pub struct ClientSession {
@@ -27,8 +27,8 @@ pub struct ClientSession {
     pub credentials: Credentials,
     /// The session's number.
     pub number: u64,
-    /// The gate of its calls.
-    pub gate: Arc<Gate>,
+    /// The limit on its calls.
+    pub limiter: Arc<CallLimiter>,
 }
 
 /// State of a Workspace, and the session that its Runs use.
@@ -271,10 +271,10 @@ impl WorkspaceEntry {
         })
     }
 
-    /// The gate of its calls.
-    pub fn gate(&self, metrics: &Arc<Metrics>) -> Arc<Gate> {
-        let new = || Gate::new(self.key.clone(), Arc::clone(metrics));
-        self.probe(|probe| probe.gate(new))
+    /// The limit on its calls.
+    pub fn limiter(&self, metrics: &Arc<Metrics>) -> Arc<CallLimiter> {
+        let new = || CallLimiter::new(self.key.clone(), Arc::clone(metrics));
+        self.probe(|probe| probe.limiter(new))
     }
 
     /// Reads or changes its checks. Must not be nested.

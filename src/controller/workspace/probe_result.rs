@@ -142,10 +142,10 @@ fn ready_state<K: Kind>(
     if current.session.as_ref().is_some_and(other_token) {
         ctx.metrics.token_changes.inc();
     }
-    let gate = entry.gate(&ctx.metrics);
-    gate.limit(workspace.common().rate_limit);
+    let limiter = entry.limiter(&ctx.metrics);
+    limiter.set_rate(workspace.common().rate_limit);
     if matches!(current.view, WorkspaceView::NotReady { .. }) {
-        gate.start_slowly();
+        limiter.one_first();
     }
     let same = current.session.filter(|session| {
         session.credentials.token == credentials.token && current.view.serves(&resolved)
@@ -157,7 +157,7 @@ fn ready_state<K: Kind>(
         client,
         credentials,
         number,
-        gate,
+        limiter,
     });
     let verified = Session {
         number,

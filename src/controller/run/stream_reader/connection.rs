@@ -8,8 +8,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::wall;
 use crate::controller::{
     context::Context,
-    flowcontrol::{concurrency::Outcome, gate::Permit, stream_slots::StreamSlot},
-    state::workspaces::ClientSession,
+    flowcontrol::stream_slots::StreamSlot,
+    state::{
+        call_limiter::{CallPermit, Capacity},
+        workspaces::ClientSession,
+    },
 };
 use crate::decide::{Learned, Stream, event_buffer::Received, response::answer::Failure};
 use crate::service::{EventStream, StreamItem};
@@ -27,7 +30,7 @@ impl Follower {
     pub(super) async fn connect(
         &mut self,
         session: &ClientSession,
-        permit: Permit,
+        permit: CallPermit,
         slot: &StreamSlot,
     ) -> End {
         // Boxed: the task of an open stream needs no room for it.
@@ -42,7 +45,7 @@ impl Follower {
     async fn open(
         &mut self,
         session: &ClientSession,
-        mut permit: Permit,
+        mut permit: CallPermit,
         slot: &StreamSlot,
     ) -> Result<Box<EventStream>, End> {
         permit.begin();
@@ -58,7 +61,7 @@ impl Follower {
             opened = opening => opened.map_err(|error| Box::new(Failure::from(&error))),
             () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
         };
-        permit.ended(Outcome::of(opened.as_ref().map_err(Box::as_ref)));
+        permit.ended(Capacity::of(opened.as_ref().map_err(Box::as_ref)));
         let stream = opened.map_err(End::Refused)?;
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
@@ -120,7 +123,10 @@ impl Follower {
                     return End::SlotAskedBack;
                 }
                 () = until(due) => {
-                    let permit = newer.as_ref().and_then(|newer| newer.gate.permit_at_once());
+                    let permit = newer.as_ref().and_then(|newer| {
+                        let namespace = &self.entry.namespace;
+                        newer.limiter.ask(namespace).ok()
+                    });
                     if let (Some(newer), Some(permit)) = (newer, permit) {
                         return End::Moves(newer, permit);
                     }

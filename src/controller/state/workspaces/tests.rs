@@ -8,7 +8,7 @@ use super::*;
 fn ready(number: u64) -> WorkspaceState {
     let contract = Contract::builtin().unwrap();
     let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
-    let gate = Gate::new(key(), Arc::new(Metrics::new()));
+    let limiter = CallLimiter::new(key(), Arc::new(Metrics::new()));
     let resolved = ResolvedWorkspace {
         kind: key().kind,
         name: key().name,
@@ -28,7 +28,7 @@ fn ready(number: u64) -> WorkspaceState {
             workspace_id: None,
         },
         number,
-        gate: Arc::new(gate),
+        limiter: Arc::new(limiter),
     };
     WorkspaceState::ready(verified, Arc::new(session))
 }
@@ -105,17 +105,17 @@ fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     let entry = workspaces.entry(&key());
     let followed = workspaces.subscribe(&key());
     let metrics = Arc::new(Metrics::new());
-    let gate = |entry: &WorkspaceEntry| entry.gate(&metrics);
-    let before = gate(&entry);
-    assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
+    let limiter = |entry: &WorkspaceEntry| entry.limiter(&metrics);
+    let before = limiter(&entry);
+    assert!(Arc::ptr_eq(&before, &limiter(&entry)), "it keeps its limit");
     let other = key_in("other");
-    assert!(!Arc::ptr_eq(&before, &gate(&workspaces.entry(&other))));
+    assert!(!Arc::ptr_eq(&before, &limiter(&workspaces.entry(&other))));
     entry.probe(Probe::write_failed);
     entry.close_submissions();
     workspaces.forget(&other);
     workspaces.forget(&key());
     assert_eq!(workspaces.all().len(), 1, "the one that is followed");
-    assert!(!Arc::ptr_eq(&before, &gate(&entry)));
+    assert!(!Arc::ptr_eq(&before, &limiter(&entry)));
     assert_eq!(entry.probe(Probe::write_failed), 1);
     assert!(!entry.submissions_closed());
     drop(followed);
