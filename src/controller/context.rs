@@ -31,15 +31,15 @@ use super::{
         event_recorder::Recorder,
         trigger::{Trigger, reference},
     },
-    flowcontrol::stream_slots::StreamSlots,
     leader::Leading,
-    metrics::Metrics,
+    metrics::{Metrics, gauge},
     state::{
         absent::Absent,
         claims::IdempotencyClaims,
         index::{RunIndex, WorkspaceIndex},
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
+        stream_places::StreamPlaces,
         timers::Timers,
         workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
     },
@@ -124,8 +124,8 @@ pub struct Context {
     pub removals: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
-    /// The slots for event streams.
-    pub streams: Arc<StreamSlots>,
+    /// The places for event streams.
+    pub streams: Arc<StreamPlaces>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
     /// Tracked Runs whose object is absent, or may be.
@@ -155,11 +155,10 @@ impl std::ops::Deref for Context {
 impl Context {
     /// A context with empty state.
     pub fn new(shared: Shared, call_events: UnboundedSender<CallEvent>) -> Self {
+        let streams = gauge(shared.config.max_streams);
+        shared.metrics.stream_limit.set(streams);
         Self {
-            streams: Arc::new(StreamSlots::new(
-                shared.config.max_streams,
-                shared.metrics.stream_limit.clone(),
-            )),
+            streams: Arc::new(StreamPlaces::new(shared.config.max_streams)),
             recorder: Arc::new(Recorder::new(
                 shared.client.clone(),
                 &shared.config.settings.process,
@@ -283,25 +282,13 @@ impl Context {
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.
     pub fn suspect(&self, key: &WorkspaceKey, number: u64, failure: &Failure) {
         if failure.kind == FailureKind::NoFile {
-            self.short_of_files();
+            self.metrics.no_file.inc();
         }
         if let Some(suspicion) = ProbeTrigger::of(failure)
             && let Some(entry) = self.workspaces.get(key)
             && entry.suspect(number, suspicion)
         {
             self.enqueue_workspace(key);
-        }
-    }
-
-    /// Handles a call that failed because this process may open no more files. That is no outage of the service. Fewer
-    /// streams are kept open for a while.
-    pub fn short_of_files(&self) {
-        self.metrics.no_file.inc();
-        if let Some(streams) = self.streams.short_of_files() {
-            tracing::warn!(
-                streams,
-                "the limit of open files blocked a call to a service; keeping fewer event streams open for a while"
-            );
         }
     }
 

@@ -23,7 +23,6 @@ use super::{
     },
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
-    flowcontrol::stream_slots,
     leader::Leading,
     metrics::{Format, Metrics, Rendered},
     object_metrics,
@@ -175,7 +174,6 @@ impl Controller {
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
-        tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
         tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
         tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());

@@ -15,17 +15,15 @@
 //!
 //! # Layout
 //! Imports go downward in this list, never up: `manager`, `watch_events`, `run`, `workspace`, `enqueue` and
-//! `undecodable`, `context`, `state`, `flowcontrol`, `apiserver`, `leader`, `metrics`.
+//! `undecodable`, `context`, `state`, `apiserver`, `leader`, `metrics`.
 
 mod apiserver;
 mod context;
 mod enqueue;
-mod flowcontrol;
 pub mod leader;
 mod manager;
 pub mod metrics;
 mod object_metrics;
-mod open_files;
 mod run;
 mod state;
 mod undecodable;
@@ -36,4 +34,3 @@ mod workspace;
 pub use apiserver::{BoundedRetry, CountRequests, ThrottleWatches};
 pub use context::Config;
 pub use manager::{Controller, Probe};
-pub use open_files::OpenFiles;

@@ -104,10 +104,22 @@ impl<W> FairPlaces<W> {
         let round = round.chain(self.namespaces.range::<str, _>(until));
         let mut wanting = round.filter(|(_, share)| !share.waiting.is_empty());
         let first = wanting.next()?;
-        let half = self.most.div_ceil(2);
-        let below_half = |(_, share): &(_, &Share<W>)| share.taken < half;
+        let below_half = |(_, share): &(_, &Share<W>)| share.taken < self.half();
         let next = std::iter::once(first).chain(wanting).find(below_half);
         Some(Arc::clone(next.unwrap_or(first).0))
+    }
+
+    /// The namespace with more than half of the places while others wait, and how many it has to give back.
+    pub(crate) fn owed(&self) -> Option<(Arc<str>, usize)> {
+        let mut shares = self.namespaces.iter();
+        let (namespace, share) = shares.find(|(_, share)| share.taken > self.half())?;
+        let others = self.waiting - share.waiting.len();
+        let owed = others.min(share.taken - self.half());
+        (owed > 0).then(|| (Arc::clone(namespace), owed))
+    }
+
+    fn half(&self) -> usize {
+        self.most.div_ceil(2)
     }
 
     fn share(&mut self, namespace: &Arc<str>) -> &mut Share<W> {

@@ -12,6 +12,7 @@ pub(crate) mod index;
 pub(crate) mod probes;
 pub(crate) mod runs;
 pub(crate) mod secrets;
+pub(crate) mod stream_places;
 pub(crate) mod stream_task;
 pub(crate) mod timers;
 pub(crate) mod workspaces;

@@ -212,7 +212,7 @@ async fn examine<K: Kind>(
     let (mut check, prepared) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // A lack of files in this process; the Workspace keeps its state.
-        ctx.short_of_files();
+        ctx.metrics.no_file.inc();
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, Some(ReconcileError::NoFile));
     }

@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::wall;
 use crate::controller::{
     context::Context,
-    flowcontrol::stream_slots::StreamSlot,
     state::{
         call_limiter::{CallPermit, Capacity},
+        stream_places::StreamPlace,
         workspaces::ClientSession,
     },
 };
@@ -31,14 +31,14 @@ impl Follower {
         &mut self,
         session: &ClientSession,
         permit: CallPermit,
-        slot: &StreamSlot,
+        place: &StreamPlace,
     ) -> End {
         // Boxed: the task of an open stream needs no room for it.
-        let stream = match Box::pin(self.open(session, permit, slot)).await {
+        let stream = match Box::pin(self.open(session, permit, place)).await {
             Ok(stream) => stream,
             Err(end) => return end,
         };
-        self.read(session, stream, slot).await
+        self.read(session, stream, place).await
     }
 
     /// Opens the stream. The Workspace's permit is held no longer.
@@ -46,7 +46,7 @@ impl Follower {
         &mut self,
         session: &ClientSession,
         mut permit: CallPermit,
-        slot: &StreamSlot,
+        place: &StreamPlace,
     ) -> Result<Box<EventStream>, End> {
         permit.begin();
         if std::mem::take(&mut self.broken) {
@@ -59,7 +59,7 @@ impl Follower {
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
             opened = opening => opened.map_err(|error| Box::new(Failure::from(&error))),
-            () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
+            () = place.asked_back(), if !self.reading_on() => return Err(End::PlaceAskedBack),
         };
         permit.ended(Capacity::of(opened.as_ref().map_err(Box::as_ref)));
         let stream = opened.map_err(End::Refused)?;
@@ -93,7 +93,7 @@ impl Follower {
         &mut self,
         session: &ClientSession,
         mut stream: Box<EventStream>,
-        slot: &StreamSlot,
+        place: &StreamPlace,
     ) -> End {
         let ctx = Arc::clone(&self.ctx);
         let _open = OpenGauge::new(&ctx);
@@ -115,12 +115,12 @@ impl Follower {
             let item = tokio::select! {
                 item = stream.next() => item,
                 _ = workspace.changed() => continue,
-                () = slot.asked_back(), if !self.reading_on() => {
+                () = place.asked_back(), if !self.reading_on() => {
                     // The run may have ended during the wait: then its last events can only be read from this stream.
                     if self.reading_on() {
                         continue;
                     }
-                    return End::SlotAskedBack;
+                    return End::PlaceAskedBack;
                 }
                 () = until(due) => {
                     let permit = newer.as_ref().and_then(|newer| {
