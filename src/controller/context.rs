@@ -295,7 +295,7 @@ impl Context {
     /// Handles an event stream that reopens after a break: has the Workspace checked soon, once for all streams.
     pub fn reconnects(&self, key: &WorkspaceKey) {
         let entry = self.workspaces.get(key);
-        if entry.is_some_and(|entry| entry.probe(|probe| probe.reconnected(now()))) {
+        if entry.is_some_and(|entry| entry.checks(|checks| checks.reconnected(now()))) {
             self.enqueue_workspace(key);
         }
     }

@@ -9,7 +9,6 @@ pub(crate) mod fair_places;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod index;
-pub(crate) mod probes;
 pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod stream_places;

@@ -8,7 +8,10 @@ use kube::ResourceExt;
 use crate::api::{Reason, WorkspaceKey};
 use crate::controller::{
     context::Context,
-    state::{probes::LastGood, secrets::SecretName, workspaces::WorkspaceEntry},
+    state::{
+        secrets::SecretName,
+        workspaces::{LastGood, WorkspaceEntry},
+    },
 };
 use crate::decide::{
     conditions::Why,
@@ -127,7 +130,7 @@ async fn prepare<K: Kind>(
         uid: workspace.uid().unwrap_or_default(),
         base_url: base_url.as_str().to_owned(),
     };
-    let last_good = workspace_entry.probe(|probe| probe.last_good(&verified));
+    let last_good = workspace_entry.checks(|checks| checks.last_good(&verified));
     let named = |name: &str| SecretName {
         namespace: K::secret_namespace(ctx, key),
         name: name.to_owned(),
@@ -213,7 +216,8 @@ fn client(
     base_url: BaseUrl,
     ca_pem: Option<Vec<u8>>,
 ) -> Result<Client, Why> {
-    if let Some(client) = entry.probe(|probe| probe.client(base_url.as_str(), ca_pem.as_deref())) {
+    if let Some(client) = entry.checks(|checks| checks.client(base_url.as_str(), ca_pem.as_deref()))
+    {
         return Ok(client);
     }
     let url = base_url.as_str().to_owned();
@@ -240,6 +244,6 @@ fn client(
             format!("No client can be made: {}. {todo}", error_chain(&error)),
         )
     })?;
-    entry.probe(|probe| probe.keep_client(url, ca_pem, client.clone()));
+    entry.checks(|checks| checks.keep_client(url, ca_pem, client.clone()));
     Ok(client)
 }

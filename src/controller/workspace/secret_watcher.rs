@@ -18,7 +18,6 @@ use crate::controller::{
     apiserver::{self, Source, WatchError, watch_once},
     context::Context,
     state::{
-        probes::Probe,
         secrets::{Coverage, Read, SecretName, Watched},
     },
 };
@@ -115,7 +114,7 @@ fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
     for workspace in ctx.secrets.outdated(secret, now) {
         ctx.workspaces
             .entry(&workspace)
-            .probe(Probe::secret_changed);
+            .checks(|checks| checks.due_at_once = true);
         ctx.enqueue_workspace(&workspace);
     }
 }
