@@ -29,7 +29,7 @@ use super::{
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
     wall_clock,
-    workspace::{self, namespaces, secret_watcher},
+    workspace::{self, namespaces, secrets},
 };
 
 /// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks have places of their own
@@ -174,7 +174,7 @@ impl Controller {
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
-        tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
+        tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
         tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());

@@ -27,7 +27,7 @@ use crate::service::{
 };
 use crate::util::error_chain;
 
-use super::{kind::Kind, secret};
+use super::{kind::Kind, secrets};
 
 /// Inputs of a check's calls.
 pub(crate) struct Prepared {
@@ -140,7 +140,7 @@ async fn prepare<K: Kind>(
         "Secret {secret} in namespace {}, key {entry}",
         named(secret).namespace
     ));
-    let token = match secret::read(ctx, key, &named(secret), entry).await {
+    let token = match secrets::read(ctx, key, &named(secret), entry).await {
         Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
         Err(why) => {
             let last = last_good.as_ref().map(|good| good.token.clone());
@@ -151,7 +151,7 @@ async fn prepare<K: Kind>(
         Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
     })?;
     let ca_pem = match spec.ca_secret() {
-        Some((name, entry)) => match secret::read(ctx, key, &named(name), entry).await {
+        Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
             Ok(pem) => Some(pem),
             Err(why) => Some(instead(why, last_good.and_then(|good| good.ca_pem), check)?),
         },
