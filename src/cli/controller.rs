@@ -101,7 +101,7 @@ pub struct ControllerArgs {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub max_concurrent_reconciles: u16,
 
-    /// Event streams open at the same time; further Runs take turns for a stream, and are polled.
+    /// Event streams open at the same time; further Runs are polled until a place is free.
     #[arg(
         long,
         env = "RUN_OPERATOR_MAX_STREAMS",

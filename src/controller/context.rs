@@ -34,15 +34,15 @@ use super::{
         event_recorder::Recorder,
         trigger::{Trigger, reference},
     },
-    flowcontrol::{probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots},
     leader::Leading,
-    metrics::Metrics,
+    metrics::{Metrics, gauge},
     state::{
         absent::Absent,
         claims::IdempotencyClaims,
         index::{RunIndex, WorkspaceIndex},
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
+        stream_places::StreamPlaces,
         timers::Timers,
         workspaces::{WorkspaceState, Workspaces},
     },
@@ -127,10 +127,6 @@ pub struct Context {
     pub claims: IdempotencyClaims,
     /// Verified Workspaces.
     pub workspaces: Workspaces,
-    /// Slots for the calls of checks.
-    pub probe_slots: Arc<ProbeSlots>,
-    /// Calls for the services' versions.
-    pub versions: Versions,
     /// The connections to services.
     pub http: HttpPool,
     /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
@@ -139,8 +135,8 @@ pub struct Context {
     pub removals: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
-    /// The slots for event streams.
-    pub streams: Arc<StreamSlots>,
+    /// The places for event streams.
+    pub streams: Arc<StreamPlaces>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
     /// Tracked Runs whose object is absent, or may be.
@@ -170,11 +166,10 @@ impl std::ops::Deref for Context {
 impl Context {
     /// A context with empty state.
     pub fn new(shared: Shared, call_events: UnboundedSender<CallEvent>) -> Self {
+        let streams = gauge(shared.config.max_streams);
+        shared.metrics.stream_limit.set(streams);
         Self {
-            streams: Arc::new(StreamSlots::new(
-                shared.config.max_streams,
-                shared.metrics.stream_limit.clone(),
-            )),
+            streams: Arc::new(StreamPlaces::new(shared.config.max_streams)),
             recorder: Arc::new(Recorder::new(
                 shared.client.clone(),
                 &shared.config.settings.process,
@@ -183,8 +178,6 @@ impl Context {
             tracked_runs: TrackedRuns::default(),
             claims: IdempotencyClaims::default(),
             workspaces: Workspaces::default(),
-            probe_slots: Arc::default(),
-            versions: Versions::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
             removals: Semaphore::new(REMOVALS),
@@ -300,7 +293,7 @@ impl Context {
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.
     pub fn suspect(&self, key: &WorkspaceKey, number: u64, failed: &FailedCall) {
         if failed.class == Class::NoFile {
-            self.short_of_files();
+            self.metrics.no_file.inc();
         }
         if let Some(suspicion) = failed.class.recheck()
             && let Some(entry) = self.workspaces.get(key)
@@ -310,22 +303,10 @@ impl Context {
         }
     }
 
-    /// Handles a call that failed because this process may open no more files. That is no outage of the service. Fewer
-    /// streams are kept open for a while.
-    pub fn short_of_files(&self) {
-        self.metrics.no_file.inc();
-        if let Some(streams) = self.streams.short_of_files() {
-            tracing::warn!(
-                streams,
-                "the limit of open files blocked a call to a service; keeping fewer event streams open for a while"
-            );
-        }
-    }
-
     /// Handles an event stream that reopens after a break: has the Workspace checked soon, once for all streams.
     pub fn reconnects(&self, key: &WorkspaceKey) {
         let entry = self.workspaces.get(key);
-        if entry.is_some_and(|entry| entry.probe(|probe| probe.reconnected(now()))) {
+        if entry.is_some_and(|entry| entry.checks(|checks| checks.reconnected(now()))) {
             self.enqueue_workspace(key);
         }
     }

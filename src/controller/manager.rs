@@ -27,18 +27,17 @@ use super::{
     },
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
-    flowcontrol::stream_slots,
     leader::Leading,
     metrics::{Format, Metrics, Rendered},
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
     wall_clock,
-    workspace::{self, namespaces, secret_watcher},
+    workspace::{self, namespaces, secrets},
 };
 
-/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks are limited
-/// fairly by `probe_slots`; a check that waits for a slot must not delay another Workspace.
+/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks have places of their own
+/// (`CheckPlaces`); a check that waits for one must not delay another Workspace.
 const UNBOUNDED: u16 = 0;
 
 /// The controller, ready to run.
@@ -181,8 +180,7 @@ impl Controller {
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
-        tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
-        tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
+        tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
         tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());

@@ -3,8 +3,8 @@
 //! # Flow
 //! A watch feeds a store. The object is enqueued by any change that may affect a decision: its watch, its Workspace,
 //! its event stream, the time. [`reconcile`] asks policy and carries out one effect at a time until nothing is left to
-//! do now. A call to the service is made in a task of its own. The task passes its Workspace's [`gate`], records the
-//! outcome and enqueues the object.
+//! do now. A call to the service is made in a task of its own. The task takes a permit of its Workspace's
+//! limiter, records the outcome and enqueues the object.
 //!
 //! # Guarantees
 //! - At most one reconcile or call of an object at a time.
@@ -15,17 +15,15 @@
 //!
 //! # Layout
 //! Imports go downward in this list, never up: `manager`, `watch_events`, `run`, `workspace`, `enqueue` and
-//! `undecodable`, `context`, `state`, `flowcontrol`, `apiserver`, `leader`, `metrics`.
+//! `undecodable`, `context`, `state`, `apiserver`, `leader`, `metrics`.
 
 mod apiserver;
 mod context;
 mod enqueue;
-mod flowcontrol;
 pub mod leader;
 mod manager;
 pub mod metrics;
 mod object_metrics;
-mod open_files;
 mod run;
 mod state;
 mod undecodable;
@@ -36,4 +34,3 @@ mod workspace;
 pub use apiserver::{BoundedRetry, CountRequests, ThrottleWatches};
 pub use context::Config;
 pub use manager::{Controller, Probe};
-pub use open_files::OpenFiles;

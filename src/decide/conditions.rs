@@ -13,8 +13,8 @@ use crate::api::{
 use super::truncate::{MAX_SENTENCES, cut};
 
 const STREAMED: &str = "The status shows what the service last said.";
-/// Without times and counters: it is written once, however often slots rotate.
-pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run takes turns for a stream and is polled in between.";
+/// Without times and counters: it is written once, however often a stream waits for its place.
+pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
 
 /// Conditions of a Run: one variant for each row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Mirror {
     pub why: Why,
     /// Reason why the mirror is stale, if it is.
     pub stale: Option<Why>,
-    /// All stream slots are taken: the run is polled.
+    /// All places for streams are taken: the run is polled.
     pub polled: bool,
 }
 

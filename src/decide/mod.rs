@@ -40,7 +40,7 @@ pub mod request;
 pub mod run;
 pub mod stream_pause;
 pub mod time;
-mod token_bucket;
+pub(crate) mod token_bucket;
 pub mod tracked_run;
 pub mod truncate;
 pub mod undecodable;

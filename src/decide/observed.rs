@@ -88,9 +88,9 @@ pub enum Stream {
     /// Not open: not wanted, not opened yet, or broken.
     #[default]
     Closed,
-    /// Not open: all stream slots have been taken since this time.
+    /// Not open: all places for streams have been taken since this time.
     Waiting {
-        /// Time at which the last stream was closed, or a slot first requested.
+        /// Time at which the last stream was closed, or a place first requested.
         since: Timestamp,
     },
     /// Open.

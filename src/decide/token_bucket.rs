@@ -37,4 +37,10 @@ impl TokenBucket {
         }
         enough
     }
+
+    /// Puts back a token that was not used.
+    pub(crate) fn give_back(&mut self, bounds: Bounds) {
+        let full_at = self.full_at;
+        self.full_at = full_at.and_then(|at| at.checked_sub(bounds.refill).ok());
+    }
 }

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::failure::{Failure, RunView};
-use crate::decide::request::body::sha256;
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
@@ -34,8 +33,6 @@ pub struct Client {
 struct Inner {
     http: Arc<HttpClients>,
     base_url: BaseUrl,
-    /// The hash of the CA bundle, if one was given.
-    ca: Option<String>,
     sender: Sender,
 }
 
@@ -54,12 +51,10 @@ impl Client {
     }
 
     fn with(config: ClientConfig, http: Arc<HttpClients>) -> Self {
-        let ca = config.ca_pem.as_deref().map(sha256);
         Self {
             inner: Arc::new(Inner {
                 http,
                 base_url: config.base_url,
-                ca,
                 sender: Sender {
                     redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
                     contract: config.contract,
@@ -67,33 +62,6 @@ impl Client {
                 },
             }),
         }
-    }
-
-    /// The SHA-256 of the CA bundle in hexadecimal, if one was given.
-    pub fn ca(&self) -> Option<&str> {
-        self.inner.ca.as_deref()
-    }
-
-    /// An answer to `GET /version` that another client received, without the tokens of this one (rule 7).
-    pub fn hidden_in_version(&self, reply: &VersionReply) -> VersionReply {
-        VersionReply {
-            version: reply.version.as_deref().map(|v| self.hidden(v)),
-            request_id: reply.request_id.as_deref().map(|id| self.hidden(id)),
-        }
-    }
-
-    /// A failure of another client's call, without the tokens of this one (rule 7).
-    pub fn hidden_in_failure(&self, failure: &Failure) -> Failure {
-        Failure {
-            code: failure.code.as_deref().map(|code| self.hidden(code)),
-            request_id: failure.request_id.as_deref().map(|id| self.hidden(id)),
-            message: self.hidden(&failure.message),
-            ..failure.clone()
-        }
-    }
-
-    fn hidden(&self, text: &str) -> String {
-        self.inner.sender.redactor.text(text)
     }
 
     /// Address of the service.

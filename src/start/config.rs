@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
@@ -10,6 +12,9 @@ use crate::cli::ControllerArgs;
 use crate::contract_file::{self, Source};
 
 use super::error::StartError;
+
+/// Minimum number of files for other uses than streams: the API server, the Lease, scrapes, checks and calls.
+const RESERVED_FILES: u64 = 96;
 
 /// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
 /// names the wrong one.
@@ -68,6 +73,37 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     })
 }
 
+/// Raises the soft limit of open files to the hard one. Returns the number of event streams that it allows, at most
+/// `wanted`.
+pub(super) fn streams_by_open_files(wanted: usize) -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let hard = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    let raised = current != maximum && setrlimit(Resource::Nofile, hard).is_ok();
+    let limit = if raised { maximum } else { current };
+    tracing::info!(before = current, limit, "limit of open files");
+    let streams = limit.map_or(wanted, |limit| streams_within(limit, wanted));
+    if streams < wanted {
+        tracing::warn!(
+            wanted,
+            streams,
+            limit,
+            "the limit of open files leaves fewer event streams than --max-streams; the other Runs are polled"
+        );
+    }
+    streams
+}
+
+/// Each stream takes one file. A quarter of the files, at least 96, stays for other uses: each Workspace has up to 32
+/// calls in flight. At least one stream is allowed, if any is wanted.
+fn streams_within(limit: u64, wanted: usize) -> usize {
+    let left = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
+    let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);
+    wanted.min(left)
+}
+
 /// The namespaces without duplicates. Empty values are refused when the flags are read.
 fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
     let mut names = std::collections::BTreeSet::new();
@@ -93,4 +129,20 @@ pub(super) fn namespace(name: &str, flag: &'static str) -> Result<String, StartE
 fn process_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
     format!("{host}/{}", uuid::Uuid::new_v4())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: P-files
+    #[test]
+    fn streams_leave_a_quarter_of_the_files_and_96_at_least() {
+        assert_eq!(streams_within(1_048_576, 1000), 1000);
+        assert_eq!(streams_within(1024, 1000), 768);
+        assert_eq!(streams_within(256, 1000), 160);
+        assert_eq!(streams_within(100, 1000), 4);
+        assert_eq!(streams_within(64, 1000), 1);
+        assert_eq!(streams_within(64, 0), 0, "none are wanted");
+    }
 }

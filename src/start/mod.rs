@@ -20,7 +20,7 @@ use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
+use run_operator::controller::{Controller, metrics::Metrics};
 
 use crate::cli::{ControllerArgs, LogFormat, SecureMetricsArgs};
 use crate::health::{CertificateFiles, Certificates, SecureMetrics};
@@ -28,7 +28,7 @@ use crate::{health, signals};
 
 use clients::{SILENCE, client, separate_client};
 pub(crate) use clients::{command_client, inferred_config, plain_client};
-use config::config;
+use config::{config, streams_by_open_files};
 pub(crate) use error::StartError;
 
 /// Time for the shutdown. Kubernetes kills the process after 30 s by default. A POST that takes longer counts as one
@@ -54,7 +54,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
         None => None,
     };
     // After every check of the flags, so that an error is the only line logged.
-    config.max_streams = OpenFiles::raise().streams(config.max_streams);
+    config.max_streams = streams_by_open_files(config.max_streams);
     let shutdown = CancellationToken::new();
     let identity = &config.settings.process;
     let (mut election, leading) = election::begin(wanted, identity, &metrics).await?;

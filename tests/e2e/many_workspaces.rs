@@ -82,9 +82,6 @@ async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
     let watches = open_watches(&world).await - before;
     assert!((1.0..=WATCHES).contains(&watches), "{watches} watches");
     for service in &services[..HANG] {
-        // Those that ask at the same time share a call.
-        let asked = service.requests("getVersion").await.len();
-        assert!(asked * 2 <= EACH, "{asked} calls");
         service.delete("faults").await;
     }
     ready(&world, WORKSPACES).await;

@@ -44,7 +44,7 @@ async fn a_lack_of_files_is_no_outage_of_the_service() {
     for name in &names {
         world.simulate(name, json!({})).await;
     }
-    world.logs("the limit of open files blocked a call").await;
+    world.logs("Too many open files").await;
     limit(pid, 4096);
     for name in &names {
         let run = world.phase(name, Phase::Succeeded).await;

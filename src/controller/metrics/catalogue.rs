@@ -253,7 +253,7 @@ catalogue! {
             "Workspaces whose calls moved to another token, after it was verified";
     }
     group "Event streams",
-    "One for each Run at the service, up to `--max-streams`; further Runs take turns for a stream, and are polled.";
+    "One for each Run at the service, up to `--max-streams`; further Runs are polled until a place is free.";
     {
         OPEN_STREAMS: Kind::Gauge, "run_operator_open_streams", [],
             "Event streams whose connection is open";

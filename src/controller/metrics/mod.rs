@@ -72,7 +72,7 @@ pub struct Metrics {
     pub no_file: Counter,
     /// Calls for Runs in flight, including the opening of event streams.
     pub calls_in_flight: Gauge,
-    /// Calls that wait at their Workspace's gate.
+    /// Calls that wait for a permit of their Workspace's limiter.
     pub calls_waiting: Gauge,
     /// Event streams reopened after a break.
     pub stream_reconnects: Counter,

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::api::WorkspaceKey;
 use crate::controller::{
     context::Context,
-    flowcontrol::gate::{Gate, Permit},
     leader,
     state::{
+        call_limiter::{CallLimiter, CallPermit, QueuedCall},
         runs::{CallEvent, LONG_WAIT, RunEntry, Waiting},
         workspaces::{ClientSession, WorkspaceState},
     },
@@ -28,23 +28,24 @@ use crate::service::{IdempotencyKey, RunId};
 
 use super::{pass::Pass, policy::learning, settled};
 
-/// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's gate gives one.
+/// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's limiter gives one.
 pub(crate) fn start(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
     workspace: &WorkspaceState,
     effect: &Effect,
 ) {
-    let Some(gate) = workspace.session.as_ref().map(|session| &session.gate) else {
+    let Some(session) = &workspace.session else {
         return;
     };
-    let permit = match pass.permit.take().filter(|permit| permit.is_of(gate)) {
+    let limiter = &session.limiter;
+    let permit = match pass.permit.take().filter(|permit| permit.is_of(limiter)) {
         Some(granted) => granted,
         // It keeps its place in the queue.
-        None if waits_at(pass.entry, gate) => return,
-        None => match gate.permit_at_once() {
-            Some(permit) => permit,
-            None => return park(pass.ctx, pass.entry, gate),
+        None if waits_at(pass.entry, limiter) => return,
+        None => match limiter.ask(&pass.entry.namespace) {
+            Ok(permit) => permit,
+            Err(queued) => return park(pass.ctx, pass.entry, limiter, queued),
         },
     };
     pass.entry.stop_waiting();
@@ -60,23 +61,30 @@ pub(crate) fn start(
     pass.ctx.calls.spawn(task.run(permit));
 }
 
-/// Whether a task of the Run is parked on a permit of this gate.
-fn waits_at(entry: &RunEntry, gate: &Arc<Gate>) -> bool {
+/// Whether a task of the Run is parked on a permit of this limiter.
+fn waits_at(entry: &RunEntry, limiter: &Arc<CallLimiter>) -> bool {
     entry.with(|state| {
         let waiting = state.waiting.as_ref();
-        waiting
-            .is_some_and(|waiting| Arc::ptr_eq(&waiting.gate, gate) && !waiting.task.is_finished())
+        waiting.is_some_and(|waiting| {
+            Arc::ptr_eq(&waiting.limiter, limiter) && !waiting.task.is_finished()
+        })
     })
 }
 
 /// Parks a task on the permit.
-fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, gate: &Arc<Gate>) {
+fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, limiter: &Arc<CallLimiter>, queued: QueuedCall) {
     let since = Instant::now();
-    let parked = wait(Arc::clone(ctx), Arc::clone(entry), Arc::clone(gate), since);
+    let parked = wait(
+        Arc::clone(ctx),
+        Arc::clone(entry),
+        Arc::clone(limiter),
+        queued,
+        since,
+    );
     // Spawned under the lock: the permit may come at once, and its handler takes this entry.
     let before = entry.with(|state| {
         state.waiting.replace(Waiting {
-            gate: Arc::clone(gate),
+            limiter: Arc::clone(limiter),
             since,
             task: tokio::spawn(parked).abort_handle(),
         })
@@ -86,12 +94,18 @@ fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, gate: &Arc<Gate>) {
 
 /// Waits for the permit. Meanwhile has the Run reconciled when its status changes: a long pause began, or the wait
 /// became long.
-async fn wait(ctx: Arc<Context>, entry: Arc<RunEntry>, gate: Arc<Gate>, since: Instant) {
-    let permit = gate.permit_for(&entry.namespace);
-    let pause = gate.next_long_pause();
+async fn wait(
+    ctx: Arc<Context>,
+    entry: Arc<RunEntry>,
+    limiter: Arc<CallLimiter>,
+    queued: QueuedCall,
+    since: Instant,
+) {
+    let permit = queued.permit();
+    let pause = limiter.next_long_pause();
     tokio::pin!(permit, pause);
     pause.as_mut().enable();
-    if gate.long_pause().is_some() {
+    if limiter.long_pause().is_some() {
         enqueue(&ctx, &entry);
     }
     let mut shown = false;
@@ -104,7 +118,7 @@ async fn wait(ctx: Arc<Context>, entry: Arc<RunEntry>, gate: Arc<Gate>, since: I
                 return;
             }
             () = &mut pause => {
-                pause.set(gate.next_long_pause());
+                pause.set(limiter.next_long_pause());
                 pause.as_mut().enable();
                 enqueue(&ctx, &entry);
             }
@@ -134,7 +148,7 @@ struct Task {
 }
 
 impl Task {
-    async fn run(self, permit: Permit) {
+    async fn run(self, permit: CallPermit) {
         let Self {
             ctx,
             entry,
@@ -175,7 +189,7 @@ impl Task {
     }
 }
 
-/// Makes one call to the service, and records its outcome with the gate and in memory. Has the Workspace checked if the
+/// Makes one call to the service, and records its outcome with the limiter and in memory. Has the Workspace checked if the
 /// answer requires it.
 async fn call(
     ctx: &Context,
@@ -183,7 +197,7 @@ async fn call(
     key: &WorkspaceKey,
     workspace: &WorkspaceState,
     effect: &Effect,
-    mut permit: Permit,
+    mut permit: CallPermit,
 ) {
     let (Some(session), Some(call)) = (&workspace.session, effect.call()) else {
         return;

@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use kube::Api;
 
 use crate::api::{Run, RunStatus};
-use crate::controller::{context::Context, flowcontrol::gate::Permit, state::runs::RunEntry};
+use crate::controller::{
+    context::Context,
+    state::{call_limiter::CallPermit, runs::RunEntry},
+};
 
 /// State that the steps of a pass share.
 pub(crate) struct Pass<'a> {
@@ -15,7 +18,7 @@ pub(crate) struct Pass<'a> {
     /// The newest version of the object.
     pub(crate) run: Arc<Run>,
     /// The permit that the pass's call waited for.
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permit: Option<CallPermit>,
     /// The object is deleted without having been released: nothing can be written.
     pub(crate) deleted: bool,
     /// The last status that this pass wrote.
@@ -39,7 +42,7 @@ impl<'a> Pass<'a> {
         ctx: &'a Arc<Context>,
         entry: &'a Arc<RunEntry>,
         run: Arc<Run>,
-        permit: Option<Permit>,
+        permit: Option<CallPermit>,
     ) -> Self {
         Self {
             ctx,

@@ -9,8 +9,10 @@ use tokio::time::sleep;
 use crate::controller::{
     apiserver::reconciled::counted,
     context::Context,
-    flowcontrol::gate::Permit,
-    state::runs::{CallEvent, RunEntry},
+    state::{
+        call_limiter::CallPermit,
+        runs::{CallEvent, RunEntry},
+    },
 };
 use crate::decide::tracked_run::{Activity, Presence};
 
@@ -35,7 +37,7 @@ pub(crate) async fn serve(ctx: Arc<Context>, mut events: UnboundedReceiver<CallE
 }
 
 /// Decides the Run again with the granted permit. A reconcile in flight takes the permit over.
-async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: Permit) {
+async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: CallPermit) {
     let mut permit = Some(permit);
     let (waited, begun) = entry.with(|state| {
         let waited = state.waiting.take();

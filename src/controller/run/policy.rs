@@ -20,7 +20,7 @@ pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceS
     let pause = workspace
         .session
         .as_ref()
-        .and_then(|session| session.gate.long_pause());
+        .and_then(|session| session.limiter.long_pause());
     let call_delay = match pause {
         Some(until) => Some(CallDelay::Paused { until }),
         None => entry.waits_long().then_some(CallDelay::Queued),

@@ -16,8 +16,10 @@ use crate::controller::{
         scope::Scope,
     },
     context::Context,
-    flowcontrol::gate::Permit,
-    state::runs::{RunEntry, State},
+    state::{
+        call_limiter::CallPermit,
+        runs::{RunEntry, State},
+    },
     undecodable,
 };
 use crate::decide::backoff;
@@ -91,7 +93,7 @@ pub(crate) async fn run_passes(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
     mut run: Arc<Run>,
-    mut permit: Option<Permit>,
+    mut permit: Option<CallPermit>,
 ) -> Reconciled {
     loop {
         let ended = one_pass(ctx, entry, run, permit).await;
@@ -124,7 +126,7 @@ async fn one_pass(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
     run: Arc<Run>,
-    permit: Option<Permit>,
+    permit: Option<CallPermit>,
 ) -> Reconciled {
     let version = run.resource_version();
     let pass = async { Pass::new(ctx, entry, run, permit).run().await };

@@ -1,4 +1,4 @@
-//! Follows the events of one Run (rule 2): waits for a stream slot, opens the stream, reads it, and reopens it from its
+//! Follows the events of one Run (rule 2): waits for a place, opens the stream, reads it, and reopens it from its
 //! cursor.
 
 mod connection;
@@ -7,10 +7,11 @@ use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
-    flowcontrol::{gate::Permit, stream_slots::StreamSlot},
     leader,
     state::{
+        call_limiter::CallPermit,
         runs::RunEntry,
+        stream_places::{QueuedStream, StreamPlace},
         workspaces::{ClientSession, WorkspaceState},
     },
 };
@@ -29,7 +30,7 @@ use tokio::time::sleep;
 
 /// Period over which a Workspace's streams are reopened after they lost their session.
 const SPREAD: Duration = Duration::from_secs(1);
-/// A longer wait for a slot is shown, and the Run is polled more often.
+/// A longer wait for a place is shown, and the Run is polled more often.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// End of a stream. (A failure is boxed: the task of an open stream has room for its end.)
@@ -41,9 +42,9 @@ enum End {
     /// The stream could not be opened.
     Refused(Box<FailedCall>),
     /// The stream moves to a newer token; the permit is for opening it there.
-    Moves(Arc<ClientSession>, Permit),
-    /// Another Run needs the slot.
-    SlotAskedBack,
+    Moves(Arc<ClientSession>, CallPermit),
+    /// Another Run needs the place.
+    PlaceAskedBack,
     /// The Workspace's token was rejected, or the Workspace now has another place.
     Unusable,
 }
@@ -112,10 +113,10 @@ impl Follower {
         }
         loop {
             // Boxed: the task of an open stream needs no room for it.
-            let (slot, permit) = Box::pin(self.slot_and_permit()).await;
+            let (place, permit) = Box::pin(self.place_and_permit()).await;
             // A term that has passed may still be renewed.
             if !self.ctx.leading.holds() {
-                drop((slot, permit));
+                drop((place, permit));
                 sleep(leader::AGAIN).await;
                 continue;
             }
@@ -123,12 +124,12 @@ impl Follower {
             let Some(mut session) = self.session() else {
                 continue;
             };
-            let mut end = self.connect(&session, permit, &slot).await;
+            let mut end = self.connect(&session, permit, &place).await;
             while let End::Moves(newer, permit) = end {
                 session = newer;
-                end = self.connect(&session, permit, &slot).await;
+                end = self.connect(&session, permit, &place).await;
             }
-            drop(slot);
+            drop(place);
             // Created before the pause is computed: a later hurry ends the pause, an earlier one doesn't.
             let hurried = entry.hurry.notified();
             let pause = self.ended(&session, end);
@@ -139,42 +140,46 @@ impl Follower {
         }
     }
 
-    /// Waits for a stream slot and a permit. A stream that waits for its Workspace or its permit holds no slot:
-    /// otherwise one Workspace's outage would close the streams of all.
-    async fn slot_and_permit(&self) -> (StreamSlot, Permit) {
+    /// Waits for a place and a permit. A stream that waits for its Workspace or its permit holds no place: otherwise
+    /// one Workspace's outage would close the streams of all.
+    async fn place_and_permit(&self) -> (StreamPlace, CallPermit) {
+        let namespace = &self.entry.namespace;
         loop {
             self.wait_for_session().await;
-            let slot = self.stream_slot().await;
+            let place = match self.ctx.streams.ask(namespace) {
+                Ok(place) => place,
+                Err(queued) => self.wait_for_place(queued).await,
+            };
             let Some(session) = self.session() else {
                 continue;
             };
-            let gate = Arc::clone(&session.gate);
-            if let Some(permit) = gate.permit_at_once() {
-                return (slot, permit);
-            }
-            drop(slot);
-            let permit = gate.permit_for(&self.entry.namespace).await;
-            let slot = self.ctx.streams.enter(&self.entry.namespace);
-            if slot.granted() {
-                return (slot, permit);
+            let queued = match session.limiter.ask(namespace) {
+                Ok(permit) => return (place, permit),
+                Err(queued) => queued,
+            };
+            drop((session, place));
+            let permit = queued.permit().await;
+            if let Ok(place) = self.ctx.streams.ask(namespace) {
+                return (place, permit);
             }
         }
     }
 
-    /// Waits for a stream slot. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
-    /// has ended it is shown at once: its last events can't be read.
-    async fn stream_slot(&self) -> StreamSlot {
-        let slot = self.ctx.streams.enter(&self.entry.namespace);
+    /// Waits for a place. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that has
+    /// ended it is shown at once: its last events can't be read.
+    async fn wait_for_place(&self, queued: QueuedStream) -> StreamPlace {
         let quiet = if self.reading_on() {
             Duration::ZERO
         } else {
             SHORT_WAIT
         };
-        if tokio::time::timeout(quiet, slot.wait()).await.is_err() {
-            self.set_stream(Stream::Waiting { since: now() });
-            slot.wait().await;
+        let place = queued.place();
+        tokio::pin!(place);
+        if let Ok(place) = tokio::time::timeout(quiet, &mut place).await {
+            return place;
         }
-        slot
+        self.set_stream(Stream::Waiting { since: now() });
+        place.await
     }
 
     /// Waits for a verified session of the run's place.
@@ -209,7 +214,7 @@ impl Follower {
                 // The streams of all the Workspace's Runs end at the same moment.
                 return self.spread(SPREAD);
             }
-            End::SlotAskedBack => {
+            End::PlaceAskedBack => {
                 self.set_stream(Stream::Waiting { since: now() });
                 return Duration::ZERO;
             }

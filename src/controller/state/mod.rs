@@ -1,15 +1,17 @@
 //! Tables of this process's state. No I/O, and no [`Context`](super::context::Context).
 //!
-//! Imports flow control, the API server's plain types and the metrics' catalogue.
+//! Imports the API server's plain types and the metrics' catalogue.
 
 pub(crate) mod absent;
+pub(crate) mod call_limiter;
 pub(crate) mod claims;
+pub(crate) mod fair_places;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod index;
-pub(crate) mod probes;
 pub(crate) mod runs;
 pub(crate) mod secrets;
+pub(crate) mod stream_places;
 pub(crate) mod stream_task;
 pub(crate) mod timers;
 pub(crate) mod workspaces;

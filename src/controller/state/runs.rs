@@ -11,11 +11,13 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api::Run;
-use crate::controller::flowcontrol::gate::{Gate, Permit};
 use crate::decide::{Memory, Stream, tracked_run::TrackedRun};
 use crate::util::lock;
 
-use super::stream_task::StreamTask;
+use super::{
+    call_limiter::{CallLimiter, CallPermit},
+    stream_task::StreamTask,
+};
 
 /// A call that waits longer is shown in the status.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(15);
@@ -51,7 +53,7 @@ pub struct State {
     /// The task that waits for the permit of a call.
     pub waiting: Option<Waiting>,
     /// The permit granted while a reconcile was in flight.
-    pub granted: Option<Permit>,
+    pub granted: Option<CallPermit>,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
@@ -62,8 +64,8 @@ pub struct State {
 
 /// A task parked on the permit of a call. Dropping this aborts the task.
 pub struct Waiting {
-    /// The gate of the permit.
-    pub gate: Arc<Gate>,
+    /// The limiter of the permit.
+    pub limiter: Arc<CallLimiter>,
     /// Start of the wait.
     pub since: Instant,
     /// Handle that aborts it.
@@ -83,7 +85,7 @@ pub enum CallEvent {
         /// The Run of the call.
         entry: Arc<RunEntry>,
         /// The permit.
-        permit: Permit,
+        permit: CallPermit,
     },
     /// A call ended after the loops were asked to end: no loop reconciles its Run.
     Ended {
@@ -212,7 +214,7 @@ impl RunEntry {
 
     /// Ends the wait for a call, and releases a granted permit.
     pub fn stop_waiting(&self) {
-        // Both are dropped outside the lock: the gate may need it.
+        // Both are dropped outside the lock: the limiter may need it.
         let unwanted = self.with(|state| (state.waiting.take(), state.granted.take()));
         drop(unwanted);
     }

@@ -1,19 +1,26 @@
-//! The Workspaces' state for their Runs: verified sessions, in memory only. This state is authoritative, not a
-//! Workspace's status: only this process has the service's answer for its exact token.
+//! The Workspaces: their state for their Runs, when each is checked and what its checks keep, and its deletion.
+//!
+//! The verified sessions are in memory only. They are authoritative, not a Workspace's status: only this process has the
+//! service's answer for its exact token.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, watch};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
-use crate::decide::{Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere};
-use crate::service::{Client, Credentials};
+use crate::controller::metrics::Metrics;
+use crate::decide::{
+    Session, WorkspaceView, events::correlator::Correlator, failure::ProbeTrigger,
+    run::pinning::elsewhere, time::later, workspace::cached_token::Verified,
+};
+use crate::service::{Client, Credentials, Token};
 use crate::util::lock;
 
-use super::probes::Probe;
+use super::call_limiter::CallLimiter;
 
 /// A client and the token that it was verified with.
 pub struct ClientSession {
@@ -23,8 +30,8 @@ pub struct ClientSession {
     pub credentials: Credentials,
     /// The session's number.
     pub number: u64,
-    /// The gate of its calls.
-    pub gate: Arc<Gate>,
+    /// The limit on its calls.
+    pub limiter: Arc<CallLimiter>,
 }
 
 /// State of a Workspace, and the session that its Runs use.
@@ -70,11 +77,58 @@ impl WorkspaceState {
     }
 }
 
+/// Calls for the checks of Workspaces at the same time.
+const CHECK_CALLS: usize = 32;
+/// Of these at one origin (scheme, host and port). A call ends within 10 s (`service::Client`): while at most three
+/// origins hang, a check at another one waits for none of them.
+const CHECK_CALLS_AT_ORIGIN: usize = 8;
+
+/// The places for the calls of checks.
+pub struct CheckPlaces {
+    all: Semaphore,
+    /// Those of the origins that are being called or waited for.
+    origins: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Default for CheckPlaces {
+    fn default() -> Self {
+        Self {
+            all: Semaphore::new(CHECK_CALLS),
+            origins: Mutex::default(),
+        }
+    }
+}
+
+impl CheckPlaces {
+    /// Makes a call of a check at `origin` as soon as a place is free there and in all.
+    pub async fn call<T>(&self, origin: &str, call: impl Future<Output = T>) -> T {
+        let places = self.at(origin);
+        // The origin's place first: what waits for an origin that hangs takes no place from the others.
+        // Neither semaphore is ever closed.
+        let _at_origin = places.acquire().await.ok();
+        let _in_all = self.all.acquire().await.ok();
+        call.await
+    }
+
+    fn at(&self, origin: &str) -> Arc<Semaphore> {
+        let mut origins = lock(&self.origins);
+        origins.retain(|_, places| places.strong_count() > 0);
+        let known = origins.get(origin).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
+            origins.insert(origin.to_owned(), Arc::downgrade(&places));
+            places
+        })
+    }
+}
+
 /// The table of Workspaces.
 #[derive(Default)]
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
+    /// The places for the calls of their checks.
+    pub check_places: CheckPlaces,
 }
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.
@@ -82,7 +136,7 @@ pub struct WorkspaceEntry {
     /// Its name.
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
-    probe: Mutex<Probe>,
+    checks: Mutex<Checks>,
     guard: Mutex<DeletionGuard>,
 }
 
@@ -158,7 +212,7 @@ impl Workspaces {
         let Some(entry) = entries.get(key) else {
             return;
         };
-        *lock(&entry.probe) = Probe::default();
+        *lock(&entry.checks) = Checks::default();
         let mut guard = lock(&entry.guard);
         guard.closed = false;
         let wanted = guard.inside > 0 || entry.state.receiver_count() > 0;
@@ -177,7 +231,7 @@ fn entry<'a>(
         Arc::new(WorkspaceEntry {
             key: key.clone(),
             state: watch::Sender::new(Arc::new(WorkspaceState::closed(WorkspaceView::Unknown))),
-            probe: Mutex::default(),
+            checks: Mutex::default(),
             guard: Mutex::default(),
         })
     })
@@ -198,15 +252,15 @@ impl WorkspaceEntry {
         })
     }
 
-    /// The gate of its calls.
-    pub fn gate(&self, metrics: &Arc<Metrics>) -> Arc<Gate> {
-        let new = || Gate::new(self.key.clone(), Arc::clone(metrics));
-        self.probe(|probe| probe.gate(new))
+    /// The limit on its calls: always the same one, so that a check resets nothing.
+    pub fn limiter(&self, metrics: &Arc<Metrics>) -> Arc<CallLimiter> {
+        let new = || Arc::new(CallLimiter::new(self.key.clone(), Arc::clone(metrics)));
+        self.checks(|checks| Arc::clone(checks.limiter.get_or_insert_with(new)))
     }
 
     /// Reads or changes its checks. Must not be nested.
-    pub fn probe<T>(&self, f: impl FnOnce(&mut Probe) -> T) -> T {
-        f(&mut lock(&self.probe))
+    pub fn checks<T>(&self, f: impl FnOnce(&mut Checks) -> T) -> T {
+        f(&mut lock(&self.checks))
     }
 
     /// Records a suspicion about the session `number`, raised by a Run's call. Returns whether it requires a check of
@@ -226,7 +280,7 @@ impl WorkspaceEntry {
             }),
             ProbeTrigger::Outage => meant(&self.state.borrow()),
         };
-        current && self.probe(Probe::suspect)
+        current && self.checks(Checks::suspect)
     }
 
     /// Stops admitting first submissions. Returns whether none is in flight.
@@ -244,6 +298,155 @@ impl WorkspaceEntry {
     /// Whether first submissions are not admitted.
     pub fn submissions_closed(&self) -> bool {
         lock(&self.guard).closed
+    }
+}
+
+/// A suspicion triggers a check at most this often, however many Runs raise it.
+const SUSPICIONS_APART: Duration = Duration::from_secs(1);
+/// Reconnecting event streams trigger a check at most this often, however many they are.
+const RECONNECTS_APART: Duration = Duration::from_secs(30);
+
+/// The last check.
+pub struct LastCheck {
+    pub uid: String,
+    pub generation: i64,
+    /// Whether the Workspace was found Ready.
+    pub ready: bool,
+    /// Whether the check failed and was passed over.
+    pub passed_over: bool,
+    /// Time of its end.
+    pub at: Timestamp,
+    /// Time of the next regular check.
+    pub next: Timestamp,
+}
+
+/// Whether a check is due.
+pub enum Due {
+    /// Something changed, or the regular check is due.
+    Now,
+    /// Nothing changed; the next check is due then.
+    NotBefore(Timestamp),
+}
+
+/// The checks of one Workspace: when the next is due, and what they keep.
+#[derive(Default)]
+pub struct Checks {
+    last: Option<LastCheck>,
+    /// A call raised a suspicion that no check has cleared yet.
+    suspected: bool,
+    /// A check is due at once: a Secret that the Workspace names has changed, or the last check had no result.
+    pub due_at_once: bool,
+    /// Failed checks in a row.
+    pub failures: u32,
+    /// Time since which no call can be made, by the checks.
+    trouble: Option<Timestamp>,
+    /// Writes of the Workspace in a row that met another version or got no answer.
+    pub failed_writes: u32,
+    client: Option<(String, Option<Vec<u8>>, Client)>,
+    limiter: Option<Arc<CallLimiter>>,
+    last_good: Option<LastGood>,
+    /// The Kubernetes Events that were published.
+    pub correlator: Correlator,
+}
+
+/// The Secrets' values in the last successful check. They are kept after the Secrets are deleted, so that runs are
+/// still cancelled in a namespace whose deletion removes the Secrets first.
+#[derive(Clone)]
+pub struct LastGood {
+    /// The Workspace and base URL that they were verified for.
+    pub verified: Verified,
+    pub token: Token,
+    /// The CA bundle, if the Workspace names one.
+    pub ca_pem: Option<Vec<u8>>,
+}
+
+impl Checks {
+    /// Whether the Workspace must be checked now.
+    pub fn due(&mut self, uid: &str, generation: i64, now: Timestamp) -> Due {
+        let at_once = std::mem::take(&mut self.due_at_once);
+        let Some(last) = &self.last else {
+            return Due::Now;
+        };
+        if at_once || last.uid != uid || last.generation != generation || last.next <= now {
+            return Due::Now;
+        }
+        let soonest = later(last.at, SUSPICIONS_APART);
+        match (self.suspected, soonest <= now) {
+            (true, true) => Due::Now,
+            (true, false) => Due::NotBefore(last.next.min(soonest)),
+            (false, _) => Due::NotBefore(last.next),
+        }
+    }
+
+    /// Records a suspicion raised by a call. Returns whether it is the first since the last check began.
+    pub fn suspect(&mut self) -> bool {
+        !std::mem::replace(&mut self.suspected, true)
+    }
+
+    /// Records the start of a check: a suspicion from now on is a new one.
+    pub fn begin(&mut self) {
+        self.suspected = false;
+    }
+
+    /// Records the end of a check. Returns whether it was the first of this spec: fields that the check doesn't read
+    /// may have changed, too.
+    pub fn done(&mut self, checked: LastCheck) -> bool {
+        self.failures = if checked.ready {
+            0
+        } else {
+            self.failures.saturating_add(1)
+        };
+        let same = self
+            .last
+            .as_ref()
+            .is_some_and(|last| (&last.uid, last.generation) == (&checked.uid, checked.generation));
+        self.last = Some(checked);
+        !same
+    }
+
+    /// Records that an event stream is reopened after a break. A service that was upgraded drops its streams, so the
+    /// next check is rescheduled: to now, or to 30 s after the last one. Returns whether the schedule changed.
+    pub fn reconnected(&mut self, now: Timestamp) -> bool {
+        let Some(last) = &mut self.last else {
+            return false;
+        };
+        let soonest = later(last.at, RECONNECTS_APART).max(now);
+        let sooner = soonest < last.next;
+        last.next = last.next.min(soonest);
+        sooner
+    }
+
+    /// Whether the last check failed and was passed over.
+    pub fn passed_over(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.passed_over)
+    }
+
+    /// Records that a check found that no call can be made. Returns the time since which that is so.
+    pub fn no_calls_since(&mut self, now: Timestamp) -> Timestamp {
+        *self.trouble.get_or_insert(now)
+    }
+
+    /// The values of the last successful check, if it was of this same Workspace at this base URL.
+    pub fn last_good(&self, verified: &Verified) -> Option<LastGood> {
+        let last = self.last_good.as_ref()?;
+        (last.verified == *verified).then(|| last.clone())
+    }
+
+    /// Records that a check with these values found that calls can be made.
+    pub fn verified(&mut self, good: LastGood) {
+        self.last_good = Some(good);
+        self.trouble = None;
+    }
+
+    /// The kept client, if it was made for this base URL and CA.
+    pub fn client(&self, base_url: &str, ca_pem: Option<&[u8]>) -> Option<Client> {
+        let (url, ca, client) = self.client.as_ref()?;
+        (url == base_url && ca.as_deref() == ca_pem).then(|| client.clone())
+    }
+
+    /// Keeps a client for the next check.
+    pub fn keep_client(&mut self, base_url: String, ca_pem: Option<Vec<u8>>, client: Client) {
+        self.client = Some((base_url, ca_pem, client));
     }
 }
 

@@ -9,5 +9,4 @@ pub(crate) mod namespaces;
 mod probe;
 mod probe_result;
 pub(crate) mod reconcile;
-mod secret;
-pub(crate) mod secret_watcher;
+pub(crate) mod secrets;

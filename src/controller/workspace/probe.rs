@@ -8,7 +8,10 @@ use kube::ResourceExt;
 use crate::api::{Reason, WorkspaceKey};
 use crate::controller::{
     context::Context,
-    state::{probes::LastGood, secrets::SecretName, workspaces::WorkspaceEntry},
+    state::{
+        secrets::SecretName,
+        workspaces::{LastGood, WorkspaceEntry},
+    },
 };
 use crate::decide::{
     conditions::Why,
@@ -24,7 +27,7 @@ use crate::service::{
 };
 use crate::util::error_chain;
 
-use super::{kind::Kind, secret};
+use super::{kind::Kind, secrets};
 
 /// Inputs of a check's calls.
 pub(crate) struct Prepared {
@@ -54,9 +57,9 @@ pub(crate) async fn check<K: Kind>(
         }
     };
     let key = &entry.key;
-    let namespace = &key.namespace;
-    let version = ctx.versions.ask(&prepared.client, &ctx.probe_slots);
-    match version.await {
+    let (client, places) = (&prepared.client, &ctx.workspaces.check_places);
+    let origin = client.base_url().origin();
+    match places.call(origin, client.version()).await {
         Ok(reply) => {
             check.version = Some(reply.version);
             check.request_id = reply.request_id;
@@ -66,14 +69,8 @@ pub(crate) async fn check<K: Kind>(
             return (check, None);
         }
     }
-    let origin = prepared.client.base_url().origin();
-    let slot = ctx.probe_slots.enter(origin, namespace).await;
-    let answer = prepared
-        .client
-        .current_workspace(&prepared.credentials)
-        .await;
-    drop(slot);
-    match answer {
+    let identity = client.current_workspace(&prepared.credentials);
+    match places.call(origin, identity).await {
         Ok(reply) => {
             check.identity = Some(reply.identity);
             check.record = Some(reply.record);
@@ -134,7 +131,7 @@ async fn prepare<K: Kind>(
         uid: workspace.uid().unwrap_or_default(),
         base_url: base_url.as_str().to_owned(),
     };
-    let last_good = workspace_entry.probe(|probe| probe.last_good(&verified));
+    let last_good = workspace_entry.checks(|checks| checks.last_good(&verified));
     let named = |name: &str| SecretName {
         namespace: K::secret_namespace(ctx, key),
         name: name.to_owned(),
@@ -144,7 +141,7 @@ async fn prepare<K: Kind>(
         "Secret {secret} in namespace {}, key {entry}",
         named(secret).namespace
     ));
-    let token = match secret::read(ctx, key, &named(secret), entry).await {
+    let token = match secrets::read(ctx, key, &named(secret), entry).await {
         Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
         Err(why) => {
             let last = last_good.as_ref().map(|good| good.token.clone());
@@ -155,7 +152,7 @@ async fn prepare<K: Kind>(
         Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
     })?;
     let ca_pem = match spec.ca_secret() {
-        Some((name, entry)) => match secret::read(ctx, key, &named(name), entry).await {
+        Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
             Ok(pem) => Some(pem),
             Err(why) => Some(instead(why, last_good.and_then(|good| good.ca_pem), check)?),
         },
@@ -220,7 +217,8 @@ fn client(
     base_url: BaseUrl,
     ca_pem: Option<Vec<u8>>,
 ) -> Result<Client, Why> {
-    if let Some(client) = entry.probe(|probe| probe.client(base_url.as_str(), ca_pem.as_deref())) {
+    if let Some(client) = entry.checks(|checks| checks.client(base_url.as_str(), ca_pem.as_deref()))
+    {
         return Ok(client);
     }
     let url = base_url.as_str().to_owned();
@@ -247,6 +245,6 @@ fn client(
             format!("No client can be made: {}. {todo}", error_chain(&error)),
         )
     })?;
-    entry.probe(|probe| probe.keep_client(url, ca_pem, client.clone()));
+    entry.checks(|checks| checks.keep_client(url, ca_pem, client.clone()));
     Ok(client)
 }

@@ -61,20 +61,20 @@ pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standi
     };
     Standing {
         verified,
-        passed_over: entry.probe(|probe| probe.passed_over()),
+        passed_over: entry.checks(|checks| checks.passed_over()),
     }
 }
 
 /// Passes over a failed check: session and streams continue, and no status is written. New blocks on submissions apply
 /// from now on. Returns the pause before the next check.
-pub(crate) fn pass_over<K: Kind>(
+pub(crate) fn ignore_first_failure<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
     check: &Check,
     assessment: &Assessment,
 ) -> Duration {
-    entry.probe(|probe| probe.troubled(now()));
+    entry.checks(|checks| checks.no_calls_since(now()));
     let mut state = Arc::unwrap_or_clone(entry.state());
     if let WorkspaceView::Ready(session) = &mut state.view {
         session.submissions_blocked = recheck::still_blocked(
@@ -97,7 +97,7 @@ fn not_ready_state<K: Kind>(
     assessment: &Assessment,
 ) -> WorkspaceState {
     let current = Arc::unwrap_or_clone(entry.state());
-    let since = entry.probe(|probe| probe.troubled(now()));
+    let since = entry.checks(|checks| checks.no_calls_since(now()));
     let uid = workspace.uid().unwrap_or_default();
     let may_pass = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
     let place = current.place.filter(|place| may_pass && place.uid == uid);
@@ -129,7 +129,7 @@ fn ready_state<K: Kind>(
         credentials,
         good,
     } = prepared;
-    entry.probe(|probe| probe.verified(good));
+    entry.checks(|checks| checks.verified(good));
     let resolved = ResolvedWorkspace {
         kind: entry.key.kind,
         name: entry.key.name.clone(),
@@ -142,10 +142,10 @@ fn ready_state<K: Kind>(
     if current.session.as_ref().is_some_and(other_token) {
         ctx.metrics.token_changes.inc();
     }
-    let gate = entry.gate(&ctx.metrics);
-    gate.limit(workspace.common().rate_limit);
+    let limiter = entry.limiter(&ctx.metrics);
+    limiter.set_rate(workspace.common().rate_limit);
     if matches!(current.view, WorkspaceView::NotReady { .. }) {
-        gate.start_slowly();
+        limiter.one_first();
     }
     let same = current.session.filter(|session| {
         session.credentials.token == credentials.token && current.view.serves(&resolved)
@@ -157,7 +157,7 @@ fn ready_state<K: Kind>(
         client,
         credentials,
         number,
-        gate,
+        limiter,
     });
     let verified = Session {
         number,
@@ -194,9 +194,9 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let batch = entry.probe(|probe| {
+    let batch = entry.checks(|checks| {
         let before = workspace.stored();
-        let correlator = &mut probe.correlator;
+        let correlator = &mut checks.correlator;
         let events = transitions::of_workspace(before, status, waits, correlator, wall());
         correlator.correlate(&events, now())
     });

@@ -12,9 +12,8 @@ use crate::controller::{
     context::Context,
     enqueue, leader,
     state::{
-        probes::{Probe, ProbeRecord, Verdict},
         secrets::SecretName,
-        workspaces::{WorkspaceEntry, WorkspaceState},
+        workspaces::{Checks, Due, LastCheck, WorkspaceEntry, WorkspaceState},
     },
     undecodable,
 };
@@ -78,15 +77,15 @@ async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) ->
         entry.open_submissions();
     }
     // 4. Add the finalizer: without it the Workspace could be deleted while its Runs need it.
-    let held = match hold(ctx, workspace, key).await {
-        Ok(held) => held,
-        Err(error) => return unheld(ctx, workspace, entry, error),
+    let written = match add_finalizer(ctx, workspace, key).await {
+        Ok(written) => written,
+        Err(error) => return finalizer_not_added(ctx, workspace, entry, error),
     };
-    let workspace = held.as_deref().unwrap_or(workspace);
+    let workspace = written.as_deref().unwrap_or(workspace);
     // 5. Check it, if that is due.
     let (pause, error) = match due(workspace, entry) {
-        Verdict::Now => examine(ctx, workspace, entry).await,
-        Verdict::NotBefore(at) => (until(at), None),
+        Due::Now => check_and_apply(ctx, workspace, entry).await,
+        Due::NotBefore(at) => (until(at), None),
     };
     let ended = |again: Action| error.map_or(Ok(again), |error| Err(error.again(again)));
     if !ctx.has_workspace(key) {
@@ -130,13 +129,13 @@ fn set_not_ready(ctx: &Context, entry: &WorkspaceEntry, reason: Reason, message:
     let view = WorkspaceView::NotReady {
         reason,
         message: message.to_owned(),
-        since: entry.probe(|probe| probe.troubled(now())),
+        since: entry.checks(|checks| checks.no_calls_since(now())),
     };
     enqueue::set_state(ctx, entry, WorkspaceState::closed(view));
 }
 
 /// Adds the finalizer if it is missing and can still be added. Returns the written object.
-async fn hold<K: Kind>(
+async fn add_finalizer<K: Kind>(
     ctx: &Context,
     workspace: &K,
     key: &WorkspaceKey,
@@ -152,7 +151,7 @@ async fn hold<K: Kind>(
 }
 
 /// Handles a failed write of the finalizer. Without it no Run is submitted; an unchecked Workspace becomes not Ready.
-fn unheld<K: Kind>(
+fn finalizer_not_added<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
@@ -175,7 +174,10 @@ fn unheld<K: Kind>(
 
 /// Pause after a write that met a conflict or got no answer. It grows with each.
 fn write_retry<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
-    let times = entry.probe(Probe::write_failed);
+    let times = entry.checks(|checks| {
+        checks.failed_writes = checks.failed_writes.saturating_add(1);
+        checks.failed_writes
+    });
     let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
     backoff::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
 }
@@ -191,19 +193,19 @@ fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) {
     ctx.secrets.name(key, secrets.collect());
 }
 
-fn due<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Verdict {
+fn due<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Due {
     let generation = workspace.meta().generation.unwrap_or_default();
     let uid = workspace.uid().unwrap_or_default();
-    entry.probe(|probe| probe.due(&uid, generation, now()))
+    entry.checks(|checks| checks.due(&uid, generation, now()))
 }
 
 /// Checks the Workspace and applies the result. Returns the pause before the next check.
-async fn examine<K: Kind>(
+async fn check_and_apply<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
 ) -> (Duration, Option<ReconcileError>) {
-    entry.probe(Probe::begin);
+    entry.checks(Checks::begin);
     // A check may wait for others.
     let checked = tokio::select! {
         checked = probe::check(ctx, workspace, entry) => checked,
@@ -212,8 +214,8 @@ async fn examine<K: Kind>(
     let (mut check, prepared) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // A lack of files in this process; the Workspace keeps its state.
-        ctx.short_of_files();
-        entry.probe(Probe::secret_changed);
+        ctx.metrics.no_file.inc();
+        entry.checks(|checks| checks.due_at_once = true);
         return (AFTER_SILENCE, Some(ReconcileError::NoFile));
     }
     let standing = probe_result::standing(workspace, entry);
@@ -222,14 +224,14 @@ async fn examine<K: Kind>(
     let shown = state.session.is_some() || matches!(state.view, WorkspaceView::NotReady { .. });
     if check.inconclusive() && shown {
         // The API server didn't answer; the Workspace's state is unchanged.
-        entry.probe(Probe::secret_changed);
+        entry.checks(|checks| checks.due_at_once = true);
         return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
     }
     if workspace.meta().deletion_timestamp.is_some() {
         check.waits_for = Some(finalizer::needed_by(ctx, workspace, &entry.key));
     }
     let generation = workspace.meta().generation.unwrap_or_default();
-    let attempts = entry.probe(|probe| probe.failures()).saturating_add(1);
+    let attempts = entry.checks(|checks| checks.failures).saturating_add(1);
     let contract = &ctx.config.contract;
     let assessment = assess(
         workspace.stored(),
@@ -245,7 +247,7 @@ async fn examine<K: Kind>(
         .is_some_and(|runs| !runs.is_empty());
     let passed_over = recheck::passed_over(&check, standing);
     let (pause, error) = if passed_over {
-        let pause = probe_result::pass_over(ctx, workspace, entry, &check, &assessment);
+        let pause = probe_result::ignore_first_failure(ctx, workspace, entry, &check, &assessment);
         (pause, None)
     } else {
         // The session first, then the status: a reader of the status can rely on it.
@@ -266,14 +268,16 @@ async fn examine<K: Kind>(
             error.map(ReconcileError::Write),
         )
     };
-    let checked = ProbeRecord {
+    let at = now();
+    let checked = LastCheck {
         uid: workspace.uid().unwrap_or_default(),
         generation,
         ready: assessment.ready,
         passed_over,
-        next: later(now(), pause),
+        at,
+        next: later(at, pause),
     };
-    if entry.probe(|probe| probe.done(checked, now())) {
+    if entry.checks(|checks| checks.done(checked)) {
         // The namespaceSelector is the Runs' business.
         enqueue::runs_of(ctx, &entry.key);
     }
@@ -290,7 +294,7 @@ fn after_write<K: Kind>(
     if error.is_some() {
         return pause.min(write_retry(workspace, entry));
     }
-    entry.probe(Probe::written);
+    entry.checks(|checks| checks.failed_writes = 0);
     pause
 }
 

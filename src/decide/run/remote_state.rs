@@ -166,8 +166,8 @@ impl RemoteState {
     }
 }
 
-/// Whether the status shows that the run is polled because all stream slots are taken. Once shown it stays until
-/// another change is written while a stream is open: slot rotation costs no write.
+/// Whether the status shows that the run is polled because all places for streams are taken. Once shown it stays until
+/// another change is written while a stream is open: waiting for a place again costs no write.
 fn polled(f: &Observation<'_>) -> bool {
     match f.o.stream {
         Stream::Waiting { .. } => true,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A Run that has no stream because all slots are taken is read at least this often, up to a tenth of jitter included.
+/// A Run that has no stream because all places are taken is read at least this often, up to a tenth of jitter included.
 const UNSTREAMED: Duration = Duration::from_secs(27);
 /// Time an accepted cancellation may take to show before the finalizer is removed all the same.
 const CANCEL_GRACE: Duration = Duration::from_mins(5);

@@ -8,8 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::wall;
 use crate::controller::{
     context::Context,
-    flowcontrol::{gate::Permit, stream_slots::StreamSlot},
-    state::workspaces::ClientSession,
+    state::{call_limiter::CallPermit, stream_places::StreamPlace, workspaces::ClientSession},
 };
 use crate::decide::{
     Learned, Stream,
@@ -30,23 +29,23 @@ impl Follower {
     pub(super) async fn connect(
         &mut self,
         session: &ClientSession,
-        permit: Permit,
-        slot: &StreamSlot,
+        permit: CallPermit,
+        place: &StreamPlace,
     ) -> End {
         // Boxed: the task of an open stream needs no room for it.
-        let stream = match Box::pin(self.open(session, permit, slot)).await {
+        let stream = match Box::pin(self.open(session, permit, place)).await {
             Ok(stream) => stream,
             Err(end) => return end,
         };
-        self.read(session, stream, slot).await
+        self.read(session, stream, place).await
     }
 
     /// Opens the stream. The Workspace's permit is held no longer.
     async fn open(
         &mut self,
         session: &ClientSession,
-        mut permit: Permit,
-        slot: &StreamSlot,
+        mut permit: CallPermit,
+        place: &StreamPlace,
     ) -> Result<Box<EventStream>, End> {
         permit.begin();
         if std::mem::take(&mut self.broken) {
@@ -59,7 +58,7 @@ impl Follower {
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
             opened = opening => opened.map_err(|failure| Box::new(self.failed(failure))),
-            () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
+            () = place.asked_back(), if !self.reading_on() => return Err(End::PlaceAskedBack),
         };
         permit.ended(Capacity::after(opened.as_ref().err().map(Box::as_ref)));
         let stream = opened.map_err(End::Refused)?;
@@ -97,7 +96,7 @@ impl Follower {
         &mut self,
         session: &ClientSession,
         mut stream: Box<EventStream>,
-        slot: &StreamSlot,
+        place: &StreamPlace,
     ) -> End {
         let ctx = Arc::clone(&self.ctx);
         let _open = OpenGauge::new(&ctx);
@@ -119,15 +118,18 @@ impl Follower {
             let item = tokio::select! {
                 item = stream.next() => item,
                 _ = workspace.changed() => continue,
-                () = slot.asked_back(), if !self.reading_on() => {
+                () = place.asked_back(), if !self.reading_on() => {
                     // The run may have ended during the wait: then its last events can only be read from this stream.
                     if self.reading_on() {
                         continue;
                     }
-                    return End::SlotAskedBack;
+                    return End::PlaceAskedBack;
                 }
                 () = until(due) => {
-                    let permit = newer.as_ref().and_then(|newer| newer.gate.permit_at_once());
+                    let permit = newer.as_ref().and_then(|newer| {
+                        let namespace = &self.entry.namespace;
+                        newer.limiter.ask(namespace).ok()
+                    });
                     if let (Some(newer), Some(permit)) = (newer, permit) {
                         return End::Moves(newer, permit);
                     }

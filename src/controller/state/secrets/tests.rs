@@ -13,26 +13,24 @@ fn version(version: &str) -> Read {
     Read::Version(Some(version.to_owned()))
 }
 
+/// Has the Workspace `default` of this namespace name and read a Secret.
+fn name(table: &SecretTable, namespace: &str, secret_name: &str) {
+    let named = secret(namespace, secret_name);
+    table.name(&workspace(namespace), [named.clone()].into());
+    table.note(&workspace(namespace), &named, version("1"));
+}
+
 /// A table in which the Workspace `default` of each namespace names `token`.
 fn table(namespaces: &[&str]) -> SecretTable {
     let table = SecretTable::default();
     for namespace in namespaces {
-        let token = secret(namespace, "token");
-        table.name(&workspace(namespace), [token.clone()].into());
-        table.note(&workspace(namespace), &token, version("1"));
+        name(&table, namespace, "token");
     }
     table
 }
 
-/// The Secrets that are read periodically.
-fn reread(table: &SecretTable) -> BTreeSet<SecretName> {
-    let all = table.next_uncovered(None, usize::MAX);
-    assert_eq!(table.uncovered(), all.len());
-    all.into_iter().collect()
-}
-
-/// Settles with tasks that do nothing, and returns the watched Secrets.
-fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
+/// Updates the watches, with tasks that do nothing; returns what is watched.
+fn watches(table: &SecretTable, cluster_wide: bool) -> Vec<String> {
     table.update_watches(cluster_wide, |_| {
         tokio::spawn(std::future::pending::<()>()).abort_handle()
     });
@@ -68,122 +66,62 @@ fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
 #[tokio::test]
 async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     let table = table(&["a"]);
-    assert_eq!(settled(&table, true), ["All token".to_owned()].into());
-    table.name(&workspace("a"), [secret("a", "new")].into());
-    assert_eq!(
-        settled(&table, true),
-        [].into(),
-        "no Workspace has read it yet"
-    );
-    table.note(&workspace("a"), &secret("a", "new"), version("1"));
-    assert_eq!(settled(&table, true), ["All new".to_owned()].into());
+    assert_eq!(watches(&table, true), ["All token"]);
+    let new = secret("a", "new");
+    table.name(&workspace("a"), [new.clone()].into());
+    let none: [String; 0] = [];
+    assert_eq!(watches(&table, true), none, "no Workspace has read it yet");
+    table.note(&workspace("a"), &new, version("1"));
+    assert_eq!(watches(&table, true), ["All new"]);
     table.forget_all_but(|_| false);
-    assert_eq!(settled(&table, true), [].into());
+    assert_eq!(watches(&table, true), none);
     // A check that was in flight restores nothing.
-    table.note(&workspace("a"), &secret("a", "new"), version("2"));
-    let kept = lock(&table.table);
-    assert!(kept.named.is_empty() && kept.users.is_empty());
+    table.note(&workspace("a"), &new, version("2"));
+    assert!(lock(&table.table).named.is_empty());
 }
 
 /// Proves: P-many-workspaces
 #[tokio::test]
-async fn secret_watches_are_bounded_and_favour_the_commonest_names() {
+async fn secret_watches_are_bounded_and_a_later_name_ends_none() {
     let table = SecretTable::default();
-    let name = |namespace: &str, secret_name: &str| {
-        let named = secret(namespace, secret_name);
-        table.name(&workspace(namespace), [named.clone()].into());
-        table.note(&workspace(namespace), &named, version("1"));
-    };
-    for n in 0..2000 {
-        name(&format!("own-{n:04}"), &format!("token-{n:04}"));
+    for n in 100..2000 {
+        name(&table, &format!("ns-{n}"), &format!("token-{n}"));
     }
-    let before = settled(&table, true);
+    let before = watches(&table, true);
     assert_eq!(before.len(), WATCHES);
-    assert_eq!(table.uncovered(), 2000, "none is established");
-    // A later name that is equally useful replaces none; a more useful one does.
-    name("own-x", "aaa");
-    assert_eq!(settled(&table, true), before);
-    for n in 0..3 {
-        name(&format!("shared-{n}"), "token");
-    }
-    let after = settled(&table, true);
-    assert!(after.contains("All token") && after.len() == WATCHES);
-}
-
-/// Proves: P-many-workspaces
-#[test]
-fn what_no_watch_covers_is_read_again_in_turn() {
-    let table = table(&["a", "b", "c"]);
-    let names = |after: Option<&SecretName>, most| {
-        let next = table.next_uncovered(after, most).into_iter();
-        next.map(|secret| secret.namespace).collect::<Vec<_>>()
-    };
-    assert_eq!(names(None, 2), ["a", "b"]);
-    assert_eq!(names(Some(&secret("b", "token")), 2), ["c", "a"]);
-    assert_eq!(names(Some(&secret("b", "token")), 9), ["c", "a", "b"]);
+    name(&table, "ns-0", "earlier-in-the-order");
+    assert_eq!(watches(&table, true), before);
+    // The room of one that ends is taken.
+    table.forget_all_but(|key| key.namespace != "ns-100");
+    let after = watches(&table, true);
+    assert!(after.len() == WATCHES && after[0] == "All earlier-in-the-order");
 }
 
 /// Proves: P-rotation
 #[tokio::test]
-async fn a_forbidden_cluster_watch_is_replaced_by_namespaced_ones() {
+async fn what_no_watch_shows_is_read() {
     let table = table(&["a", "b"]);
+    let both: BTreeSet<_> = [secret("a", "token"), secret("b", "token")].into();
+    assert_eq!(table.unwatched(), both);
+    watches(&table, true);
+    assert_eq!(table.unwatched(), both, "it has not listed yet");
     let all = Watched {
         scope: Scope::All,
         name: "token".to_owned(),
     };
-    settled(&table, true);
-    assert_eq!(reread(&table).len(), 2, "not listed yet");
-    assert_eq!(table.named_within(&all).len(), 2);
-    table.set_coverage(&all, Coverage::Forbidden);
-    let three = [
-        "All token",
-        "Namespace(\"a\") token",
-        "Namespace(\"b\") token",
-    ];
-    assert_eq!(settled(&table, true), three.map(str::to_owned).into());
-    let one = Watched {
-        scope: Scope::Namespace("a".to_owned()),
-        name: "token".to_owned(),
-    };
-    table.set_coverage(&one, Coverage::Established);
-    assert_eq!(reread(&table), [secret("b", "token")].into());
-    table.set_coverage(&all, Coverage::Established);
-    assert_eq!(settled(&table, true), ["All token".to_owned()].into());
-    assert_eq!(reread(&table), [].into());
-}
-
-/// Proves: P-many-workspaces
-#[tokio::test]
-async fn a_watch_that_is_forbidden_takes_the_room_of_none_that_is_not() {
-    let namespaces: Vec<String> = (0..WATCHES).map(|n| format!("ns-{n:02}")).collect();
-    let names: Vec<&str> = namespaces.iter().map(String::as_str).collect();
-    let table = table(&names);
-    let all = Watched {
-        scope: Scope::All,
-        name: "token".to_owned(),
-    };
-    assert_eq!(settled(&table, true), ["All token".to_owned()].into());
-    table.set_coverage(&all, Coverage::Forbidden);
-    let each: BTreeSet<String> = names
-        .iter()
-        .map(|namespace| format!("Namespace({namespace:?}) token"))
-        .collect();
-    // Nor is it restored automatically: that would end all the others.
-    for _ in 0..2 {
-        assert_eq!(settled(&table, true), each);
-    }
-    // With room it is retried.
-    table.forget_all_but(|key| key.namespace != "ns-00");
-    assert!(settled(&table, true).contains("All token"));
-    table.set_coverage(&all, Coverage::Established);
-    assert_eq!(settled(&table, true), ["All token".to_owned()].into());
-    table.forget_all_but(|_| false);
-    settled(&table, true);
-    assert!(lock(&table.table).forbidden.is_empty());
+    assert_eq!(table.shown_by(&all), both);
+    table.set_listed(&all, true);
+    assert_eq!(table.unwatched(), [].into());
+    table.set_listed(&all, false);
+    assert_eq!(table.unwatched(), both);
+    table.note(&workspace("a"), &secret("a", "token"), Read::Unread);
+    assert_eq!(table.unwatched(), [secret("b", "token")].into());
+    table.note(&workspace("a"), &secret("a", "token"), Read::Version(None));
+    assert_eq!(table.unwatched(), both);
 }
 
 #[tokio::test]
-async fn a_cluster_workspaces_secret_is_watched_in_its_namespace() {
+async fn a_watch_has_the_scope_that_rbac_grants() {
     let table = table(&["a"]);
     let shared = WorkspaceKey {
         kind: WorkspaceKind::ClusterWorkspace,
@@ -193,18 +131,7 @@ async fn a_cluster_workspaces_secret_is_watched_in_its_namespace() {
     table.name(&shared, [token.clone()].into());
     table.note(&shared, &token, version("1"));
     let two = ["All token", "Namespace(\"operators\") token"];
-    assert_eq!(settled(&table, true), two.map(str::to_owned).into());
-}
-
-#[tokio::test]
-async fn a_secret_that_can_not_be_read_is_left_to_the_checks() {
-    let table = table(&["a"]);
-    let token = secret("a", "token");
-    table.note(&workspace("a"), &token, Read::Unread);
-    assert_eq!(
-        (settled(&table, true), reread(&table)),
-        ([].into(), [].into())
-    );
-    table.note(&workspace("a"), &token, Read::Version(None));
-    assert_eq!(reread(&table), [token].into());
+    assert_eq!(watches(&table, true), two);
+    let two = ["Namespace(\"a\") token", "Namespace(\"operators\") token"];
+    assert_eq!(watches(&table, false), two);
 }

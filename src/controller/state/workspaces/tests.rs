@@ -8,7 +8,7 @@ use super::*;
 fn ready(number: u64) -> WorkspaceState {
     let contract = Contract::builtin().unwrap();
     let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
-    let gate = Gate::new(key(), Arc::new(Metrics::new()));
+    let limiter = CallLimiter::new(key(), Arc::new(Metrics::new()));
     let resolved = ResolvedWorkspace {
         kind: key().kind,
         name: key().name,
@@ -28,7 +28,7 @@ fn ready(number: u64) -> WorkspaceState {
             workspace_id: None,
         },
         number,
-        gate: Arc::new(gate),
+        limiter: Arc::new(limiter),
     };
     WorkspaceState::ready(verified, Arc::new(session))
 }
@@ -77,7 +77,7 @@ fn a_suspected_outage_keeps_the_session() {
         "it is raised already"
     );
     assert!(entry.state().session.is_some());
-    entry.probe(Probe::begin);
+    entry.checks(Checks::begin);
     assert!(entry.suspect(2, ProbeTrigger::Outage));
 }
 
@@ -105,18 +105,18 @@ fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     let entry = workspaces.entry(&key());
     let followed = workspaces.subscribe(&key());
     let metrics = Arc::new(Metrics::new());
-    let gate = |entry: &WorkspaceEntry| entry.gate(&metrics);
-    let before = gate(&entry);
-    assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
+    let limiter = |entry: &WorkspaceEntry| entry.limiter(&metrics);
+    let before = limiter(&entry);
+    assert!(Arc::ptr_eq(&before, &limiter(&entry)), "it keeps its limit");
     let other = key_in("other");
-    assert!(!Arc::ptr_eq(&before, &gate(&workspaces.entry(&other))));
-    entry.probe(Probe::write_failed);
+    assert!(!Arc::ptr_eq(&before, &limiter(&workspaces.entry(&other))));
+    entry.checks(|checks| checks.failed_writes = 1);
     entry.close_submissions();
     workspaces.forget(&other);
     workspaces.forget(&key());
     assert_eq!(workspaces.all().len(), 1, "the one that is followed");
-    assert!(!Arc::ptr_eq(&before, &gate(&entry)));
-    assert_eq!(entry.probe(Probe::write_failed), 1);
+    assert!(!Arc::ptr_eq(&before, &limiter(&entry)));
+    assert_eq!(entry.checks(|checks| checks.failed_writes), 0);
     assert!(!entry.submissions_closed());
     drop(followed);
 }
@@ -136,4 +136,178 @@ fn a_deletion_blocks_submissions_and_awaits_those_in_flight() {
     assert!(entry.close_submissions(), "none is in flight now");
     entry.open_submissions();
     assert!(workspaces.begin_submission(&key()).is_some());
+}
+
+/// Calls at `origin` that don't end; returns those that have begun.
+fn hang<'a>(
+    places: &'a CheckPlaces,
+    origin: &str,
+    calls: usize,
+) -> (Arc<AtomicU64>, Vec<futures::future::BoxFuture<'a, ()>>) {
+    let begun = Arc::new(AtomicU64::new(0));
+    let calls = (0..calls).map(|_| {
+        let (begun, origin) = (Arc::clone(&begun), origin.to_owned());
+        let mut call = Box::pin(async move {
+            let hanging = async {
+                begun.fetch_add(1, Ordering::Relaxed);
+                std::future::pending::<()>().await;
+            };
+            places.call(&origin, hanging).await;
+        });
+        assert!(futures::FutureExt::now_or_never(&mut call).is_none());
+        call as futures::future::BoxFuture<'_, ()>
+    });
+    let calls = calls.collect();
+    (begun, calls)
+}
+
+/// Proves: P-many-workspaces
+#[test]
+fn the_calls_of_checks_are_bounded_and_three_origins_that_hang_delay_no_other() {
+    let places = CheckPlaces::default();
+    let begun = |(begun, _): &(Arc<AtomicU64>, _)| begun.load(Ordering::Relaxed);
+    let hanging: Vec<_> = (0..3)
+        .map(|n| hang(&places, &format!("https://hangs-{n}"), 1000))
+        .collect();
+    assert!(hanging.iter().all(|calls| begun(calls) == 8));
+    let good = hang(&places, "https://good", 10);
+    assert_eq!(begun(&good), 8);
+    let late = hang(&places, "https://late", 1);
+    assert_eq!(begun(&late), 0, "32 are in flight");
+    // Thousands that gave up, with a place or without one, leave nothing behind.
+    drop((hanging, good, late));
+    let again = hang(&places, "https://late", 9);
+    assert_eq!(begun(&again), 8);
+    assert_eq!(lock(&places.origins).len(), 1);
+}
+
+/// A Workspace that was checked at `at`, Ready, with the next check in five minutes.
+fn checked(at: Timestamp) -> Checks {
+    let mut checks = Checks::default();
+    let last = LastCheck {
+        uid: "u".to_owned(),
+        generation: 1,
+        ready: true,
+        passed_over: false,
+        at,
+        next: later(at, Duration::from_mins(5)),
+    };
+    checks.done(last);
+    checks
+}
+
+fn due_at(checks: &mut Checks, now: Timestamp) -> Option<Timestamp> {
+    match checks.due("u", 1, now) {
+        Due::Now => None,
+        Due::NotBefore(at) => Some(at),
+    }
+}
+
+/// Proves: P-version-again
+#[test]
+fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
+    let start = Timestamp::UNIX_EPOCH;
+    let mut checks = checked(start);
+    let soon = later(start, Duration::from_secs(10));
+    let after = later(start, RECONNECTS_APART);
+    assert!(checks.reconnected(soon));
+    assert_eq!(due_at(&mut checks, soon), Some(after));
+    for _ in 0..1000 {
+        assert!(!checks.reconnected(soon));
+    }
+    assert_eq!(due_at(&mut checks, after), None, "the check is due");
+}
+
+/// Proves: P-version-again
+#[test]
+fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
+    let start = Timestamp::UNIX_EPOCH;
+    let mut checks = checked(start);
+    let late = later(start, Duration::from_mins(2));
+    assert!(checks.reconnected(late));
+    assert_eq!(due_at(&mut checks, late), None);
+    assert!(!checks.reconnected(late), "it is asked for already");
+}
+
+/// Proves: P-version-again
+#[test]
+fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
+    let start = Timestamp::UNIX_EPOCH;
+    assert!(!Checks::default().reconnected(start));
+    let mut checks = checked(start);
+    let before_the_next = later(start, Duration::from_secs(299));
+    assert!(checks.reconnected(before_the_next));
+    let past_the_next = later(start, Duration::from_secs(301));
+    assert!(!checks.reconnected(past_the_next));
+    assert_eq!(due_at(&mut checks, past_the_next), None);
+}
+
+/// Proves: P-rotation
+#[test]
+fn a_new_object_generation_or_secret_is_probed_at_once() {
+    let start = Timestamp::UNIX_EPOCH;
+    let mut checks = checked(start);
+    let due = |checks: &mut Checks, uid: &str, generation: i64| {
+        matches!(checks.due(uid, generation, start), Due::Now)
+    };
+    assert!(!due(&mut checks, "u", 1), "nothing changed");
+    assert!(due(&mut checks, "another", 1) && due(&mut checks, "u", 2));
+    checks.due_at_once = true;
+    assert!(due(&mut checks, "u", 1));
+    assert!(!due(&mut checks, "u", 1), "one change, one check");
+}
+
+/// Proves: P-one-probe
+#[test]
+fn a_suspicion_leads_to_one_check_a_second() {
+    let start = Timestamp::UNIX_EPOCH;
+    let mut checks = checked(start);
+    assert!(checks.suspect() && !checks.suspect(), "it is raised once");
+    let mut suspected = |now| checks.due("u", 1, now);
+    let soonest = later(start, SUSPICIONS_APART);
+    let just_before = later(start, SUSPICIONS_APART / 2);
+    assert!(matches!(suspected(just_before), Due::NotBefore(at) if at == soonest));
+    assert!(matches!(suspected(soonest), Due::Now));
+}
+
+#[test]
+fn a_client_is_kept_for_one_base_url_and_one_ca() {
+    let mut checks = Checks::default();
+    let ca = b"one".to_vec();
+    checks.keep_client(URL.to_owned(), Some(ca.clone()), client());
+    let kept = |url: &str, ca: Option<&[u8]>| checks.client(url, ca).is_some();
+    assert!(kept(URL, Some(&ca)));
+    assert!(!kept("http://localhost:2/api/v1", Some(&ca)));
+    assert!(!kept(URL, Some(b"another")) && !kept(URL, None));
+}
+
+/// Proves: P-last-token
+#[test]
+fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
+    let verified = |uid: &str, base_url: &str| Verified {
+        uid: uid.to_owned(),
+        base_url: base_url.to_owned(),
+    };
+    let contract = Contract::builtin().unwrap();
+    let mut checks = Checks::default();
+    let good = LastGood {
+        verified: verified("w1", "https://a"),
+        token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
+        ca_pem: None,
+    };
+    checks.verified(good);
+    // As long as the Secret is missing, no check finds the Workspace Ready.
+    let unready = LastCheck {
+        uid: "w1".to_owned(),
+        generation: 1,
+        ready: false,
+        passed_over: false,
+        at: Timestamp::UNIX_EPOCH,
+        next: Timestamp::UNIX_EPOCH,
+    };
+    checks.done(unready);
+    let kept = |verified| checks.last_good(&verified).is_some();
+    assert!(kept(verified("w1", "https://a")));
+    assert!(!kept(verified("w2", "https://a")), "created again");
+    assert!(!kept(verified("w1", "https://b")), "another service");
 }

@@ -1,0 +1,467 @@
+//! The limit on the calls for the Runs of one Workspace: 32 at a time, `spec.rateLimit`, and none during a pause: after
+//! a 429 (rule 10), or while the service gives no answers. One Workspace's failures affect only its own calls.
+//!
+//! # Guarantees
+//! - The order of waiting calls is that of [`FairPlaces`]: a tenant's next call waits for one call of each other
+//!   tenant, not for their 10,000 Runs.
+//! - A call that is not wanted any more delays no other.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Notify, futures::Notified, oneshot};
+
+use crate::api::{WorkspaceKey, workspace::RateLimit};
+use crate::clock::{now, until};
+use crate::controller::metrics::{Metrics, PauseCause};
+use crate::decide::{
+    backoff,
+    failure::Capacity,
+    time::later,
+    token_bucket::{Bounds, TokenBucket},
+};
+use crate::util::lock;
+
+use super::fair_places::{FairPlaces, Ticket};
+
+/// Calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough that a
+/// hanging Workspace holds few connections.
+const PLACES: usize = 32;
+/// A shorter pause is not shown in the waiting Runs.
+const LONG_PAUSE: Duration = Duration::from_secs(5);
+/// Calls in a row without an answer that count as an outage, until the Workspace's check decides.
+const OUTAGE: u32 = 3;
+/// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s. It only bridges the time until
+/// the check: if that succeeds, other calls may succeed too.
+const OUTAGE_ATTEMPTS: u32 = 2;
+/// Calls a second, and calls at once, if `spec.rateLimit` names only the other.
+const DEFAULT_RATE: u32 = 20;
+const DEFAULT_BURST: u32 = 40;
+
+/// The limit of one Workspace. It outlives checks and tokens.
+pub struct CallLimiter {
+    key: WorkspaceKey,
+    calls: Mutex<Calls<oneshot::Sender<CallPermit>>>,
+    /// Notified when a pause begins that is long enough to be shown.
+    long_pauses: Notify,
+    metrics: Arc<Metrics>,
+}
+
+/// Permit for one call. Dropped without [`CallPermit::begin`], it is given back unused.
+pub(crate) struct CallPermit {
+    limiter: Arc<CallLimiter>,
+    call: Call,
+    used: Option<Capacity>,
+}
+
+impl CallPermit {
+    /// Marks the start of the call.
+    pub(crate) fn begin(&mut self) {
+        self.used = Some(Capacity::Unknown);
+    }
+
+    /// Marks the end of the call, with this evidence.
+    pub(crate) fn ended(mut self, capacity: Capacity) {
+        self.used = Some(capacity);
+    }
+
+    /// Whether it is a permit of this limiter.
+    pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
+        Arc::ptr_eq(&self.limiter, limiter)
+    }
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        self.limiter.end(&self.call, self.used);
+    }
+}
+
+/// A place in the queue. Dropped, it is left.
+pub(crate) struct QueuedCall {
+    limiter: Arc<CallLimiter>,
+    namespace: Arc<str>,
+    ticket: Ticket,
+    permit: oneshot::Receiver<CallPermit>,
+}
+
+impl QueuedCall {
+    /// Waits for the permit.
+    pub(crate) async fn permit(mut self) -> CallPermit {
+        match (&mut self.permit).await {
+            Ok(permit) => permit,
+            // The limiter keeps the sender as long as this is queued.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for QueuedCall {
+    fn drop(&mut self) {
+        // A permit in transit is dropped with the receiver, and so given back.
+        self.limiter
+            .change(|calls, _| calls.places.leave(&self.namespace, self.ticket));
+        self.limiter.metrics.calls_waiting.dec();
+    }
+}
+
+impl CallLimiter {
+    /// A limiter without calls.
+    pub(crate) fn new(key: WorkspaceKey, metrics: Arc<Metrics>) -> Self {
+        let name = format!("{}/{}", key.namespace, key.name);
+        Self {
+            calls: Mutex::new(Calls::new(backoff::seed(&name, 0))),
+            key,
+            long_pauses: Notify::new(),
+            metrics,
+        }
+    }
+
+    /// Sets the rate limit.
+    pub(crate) fn set_rate(self: &Arc<Self>, limit: Option<RateLimit>) {
+        self.change(|calls, _| calls.rate.set(limit));
+    }
+
+    /// Has a single call sent first, after an outage.
+    pub(crate) fn one_first(self: &Arc<Self>) {
+        self.change(|calls, _| calls.pauses.one_first = true);
+    }
+
+    /// A permit for a call of this namespace, if it may begin now; else a place in the queue.
+    pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, QueuedCall> {
+        let namespace: Arc<str> = namespace.into();
+        let asked = self.change(|calls, now| {
+            calls.begin_at_once(&namespace, now).ok_or_else(|| {
+                let (sender, permit) = oneshot::channel();
+                (calls.places.enqueue(&namespace, sender), permit)
+            })
+        });
+        match asked {
+            Ok(call) => Ok(self.permit(call)),
+            Err((ticket, permit)) => {
+                self.metrics.calls_waiting.inc();
+                Err(QueuedCall {
+                    limiter: Arc::clone(self),
+                    namespace,
+                    ticket,
+                    permit,
+                })
+            }
+        }
+    }
+
+    /// End of the current pause by process time, if it is long enough to be shown.
+    pub(crate) fn long_pause(&self) -> Option<Timestamp> {
+        lock(&self.calls).pauses.long_until(now())
+    }
+
+    /// Waits for the start of a pause that is long enough to be shown.
+    pub(crate) fn next_long_pause(&self) -> Notified<'_> {
+        self.long_pauses.notified()
+    }
+
+    fn permit(self: &Arc<Self>, call: Call) -> CallPermit {
+        self.metrics.calls_in_flight.inc();
+        CallPermit {
+            limiter: Arc::clone(self),
+            call,
+            used: None,
+        }
+    }
+
+    fn end(self: &Arc<Self>, call: &Call, used: Option<Capacity>) {
+        self.metrics.calls_in_flight.dec();
+        let (paused, long) = self.change(|calls, now| {
+            let cause = calls.end(call, used, now);
+            let until = calls.pauses.until(now);
+            (cause.zip(until), calls.pauses.long_until(now))
+        });
+        if let Some((cause, end)) = paused {
+            self.log(cause, until(end));
+            if long.is_some() {
+                self.long_pauses.notify_waiters();
+            }
+        }
+    }
+
+    fn log(&self, cause: PauseCause, pause: Duration) {
+        self.metrics.paused(cause);
+        let sentence = match cause {
+            PauseCause::TooManyRequests => "the service answered 429",
+            PauseCause::NoAnswer => "the service gives no answers",
+        };
+        tracing::warn!(
+            k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
+            cause = sentence, milliseconds = pause.as_millis(), "the calls of a Workspace are paused"
+        );
+    }
+
+    /// Changes the calls, then grants the permits that are due.
+    fn change<R>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Calls<oneshot::Sender<CallPermit>>, Timestamp) -> R,
+    ) -> R {
+        let now = now();
+        let mut calls = lock(&self.calls);
+        let result = change(&mut calls, now);
+        let begun = calls.begin_waiting(now);
+        let timer = calls.next_timer(now);
+        drop(calls);
+        if let Some(at) = timer {
+            self.change_at(at);
+        }
+        for (waiter, call) in begun {
+            // If it is not wanted any more, the permit is dropped and so given back.
+            drop(waiter.send(self.permit(call)));
+        }
+        result
+    }
+
+    fn change_at(self: &Arc<Self>, at: Timestamp) {
+        // Permits are also dropped while the runtime shuts down.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let limiter = Arc::downgrade(self);
+        runtime.spawn(async move {
+            // Slightly late, so that the time has certainly passed.
+            tokio::time::sleep(until(at) + Duration::from_millis(1)).await;
+            if let Some(limiter) = limiter.upgrade() {
+                limiter.change(|_, _| ());
+            }
+        });
+    }
+}
+
+/// A call in flight, or permitted.
+#[derive(Clone, Debug)]
+struct Call {
+    namespace: Arc<str>,
+    /// Number of pauses before it began.
+    pauses: u64,
+}
+
+/// All limits together, without a clock. `W` notifies who waits.
+struct Calls<W> {
+    places: FairPlaces<W>,
+    pauses: Pauses,
+    rate: Rate,
+    /// Time for which a timer is set.
+    timer: Option<Timestamp>,
+}
+
+impl<W> Calls<W> {
+    fn new(seed: u64) -> Self {
+        Self {
+            places: FairPlaces::new(PLACES),
+            pauses: Pauses::new(seed),
+            rate: Rate::default(),
+            timer: None,
+        }
+    }
+
+    /// Begins a call, if none waits and all limits allow it.
+    fn begin_at_once(&mut self, namespace: &Arc<str>, now: Timestamp) -> Option<Call> {
+        let begins = self.places.waiting() == 0 && self.allows(now);
+        begins.then(|| {
+            self.places.take(namespace);
+            self.pauses.begin(Arc::clone(namespace))
+        })
+    }
+
+    /// Begins the waiting calls, as many as all limits allow.
+    fn begin_waiting(&mut self, now: Timestamp) -> Vec<(W, Call)> {
+        let mut begun = Vec::new();
+        while self.places.waiting() > 0
+            && self.allows(now)
+            && let Some((namespace, waiter)) = self.places.next()
+        {
+            begun.push((waiter, self.pauses.begin(namespace)));
+        }
+        begun
+    }
+
+    /// Whether a call may begin. If so, the rate limit has counted it.
+    fn allows(&mut self, now: Timestamp) -> bool {
+        self.places.free() && self.pauses.allow(now) && self.rate.take(now)
+    }
+
+    /// Records the end of a call; `used` is `None` if it was never begun. Returns the cause of a pause that begins.
+    fn end(&mut self, call: &Call, used: Option<Capacity>, now: Timestamp) -> Option<PauseCause> {
+        self.places.give_back(&call.namespace);
+        if used.is_none() {
+            self.rate.give_back();
+        }
+        self.pauses.end(call, used.unwrap_or_default(), now)
+    }
+
+    /// Time of the next attempt for the waiting calls, unless a timer is set for an earlier one.
+    fn next_timer(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let at = self.pauses.until(now).max(self.rate.next(now));
+        let at = at.filter(|_| self.places.waiting() > 0)?;
+        let set = self.timer.filter(|set| now < *set && *set <= at);
+        set.is_none().then(|| *self.timer.insert(at))
+    }
+}
+
+/// The pauses after 429s and after calls without an answer.
+struct Pauses {
+    /// End of the last pause.
+    end: Timestamp,
+    /// Whether it is long enough to be shown.
+    long: bool,
+    /// Whether calls are sent one at a time, until one was served.
+    one_first: bool,
+    /// Calls in flight that began since the last pause began.
+    fresh: usize,
+    number: u64,
+    /// 429s in a row that each began a pause.
+    refusals: u32,
+    /// Calls in a row without an answer.
+    losses: u32,
+    /// Spreads the pauses of different Workspaces.
+    seed: u64,
+}
+
+impl Pauses {
+    fn new(seed: u64) -> Self {
+        Self {
+            end: Timestamp::MIN,
+            long: false,
+            one_first: false,
+            fresh: 0,
+            number: 0,
+            refusals: 0,
+            losses: 0,
+            seed,
+        }
+    }
+
+    /// End of the current pause, if there is one.
+    fn until(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.end > now).then_some(self.end)
+    }
+
+    /// The same, if the pause is long enough to be shown.
+    fn long_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.until(now).filter(|_| self.long)
+    }
+
+    /// Whether a call may begin.
+    fn allow(&self, now: Timestamp) -> bool {
+        self.until(now).is_none() && !(self.one_first && self.fresh > 0)
+    }
+
+    /// Records the start of a call.
+    fn begin(&mut self, namespace: Arc<str>) -> Call {
+        self.fresh += 1;
+        Call {
+            namespace,
+            pauses: self.number,
+        }
+    }
+
+    /// Records the end of a call. Returns the cause of a pause that begins.
+    fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<PauseCause> {
+        if call.pauses != self.number {
+            // The end of a call from before the pause is no evidence about the time after it. A 429 may only
+            // make the pause longer.
+            if let Capacity::TooMany(asked) = capacity {
+                self.pause_for(backoff::asked(asked), now);
+            }
+            return None;
+        }
+        self.fresh = self.fresh.saturating_sub(1);
+        match capacity {
+            Capacity::Unknown => None,
+            Capacity::Served => {
+                self.one_first = false;
+                self.refusals = 0;
+                self.losses = 0;
+                None
+            }
+            Capacity::TooMany(asked) => {
+                self.refusals = self.refusals.saturating_add(1);
+                self.pause(self.refusals, asked, now);
+                Some(PauseCause::TooManyRequests)
+            }
+            Capacity::Lost => {
+                self.losses = self.losses.saturating_add(1);
+                if self.losses < OUTAGE {
+                    return None;
+                }
+                let attempt = self.losses - OUTAGE + 1;
+                self.pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
+                Some(PauseCause::NoAnswer)
+            }
+        }
+    }
+
+    fn pause(&mut self, attempt: u32, asked: Option<Duration>, now: Timestamp) {
+        self.number += 1;
+        self.fresh = 0;
+        self.one_first = true;
+        let seed = self.seed.wrapping_add(self.number);
+        self.pause_for(backoff::delay(attempt, asked, seed), now);
+    }
+
+    fn pause_for(&mut self, wait: Duration, now: Timestamp) {
+        let end = later(now, wait);
+        if self.end < end {
+            self.end = end;
+            self.long = wait >= LONG_PAUSE;
+        }
+    }
+}
+
+/// `spec.rateLimit`.
+#[derive(Default)]
+struct Rate {
+    limit: Option<RateLimit>,
+    calls: TokenBucket,
+}
+
+impl Rate {
+    /// Sets the limit. With an unchanged one it goes on, so that a check resets nothing.
+    fn set(&mut self, limit: Option<RateLimit>) {
+        if self.limit != limit {
+            let calls = TokenBucket::default();
+            *self = Self { limit, calls };
+        }
+    }
+
+    fn bounds(&self) -> Option<Bounds> {
+        let positive = |number: Option<i32>| {
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            number.filter(|number| *number > 0)
+        };
+        self.limit.map(|limit| Bounds {
+            burst: positive(limit.burst).unwrap_or(DEFAULT_BURST),
+            refill: Duration::from_secs(1)
+                / positive(limit.requests_per_second).unwrap_or(DEFAULT_RATE),
+        })
+    }
+
+    /// Counts a call, if it may begin.
+    fn take(&mut self, now: Timestamp) -> bool {
+        let bounds = self.bounds();
+        bounds.is_none_or(|bounds| self.calls.take(bounds, now))
+    }
+
+    /// Counts a call no more: it was not made.
+    fn give_back(&mut self) {
+        if let Some(bounds) = self.bounds() {
+            self.calls.give_back(bounds);
+        }
+    }
+
+    /// Time of the next call, if that is later than now.
+    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let at = self.calls.next(self.bounds()?, now);
+        (at > now).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests;
