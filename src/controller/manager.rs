@@ -70,10 +70,10 @@ impl Controller {
         let scopes = Scope::of(&config.namespaces);
         let each = usize::from(config.max_concurrent_reconciles);
         metrics.set_max_workers("run", each * scopes.len());
-        let (run_trigger, runs) = Loop::all("run", &scopes, &metrics);
-        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes, &metrics);
+        let (run_trigger, runs) = Loop::all("run", &scopes);
+        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes);
         let (cluster_workspace_trigger, mut cluster_workspaces) =
-            Loop::all("clusterworkspace", &[Scope::All], &metrics);
+            Loop::all("clusterworkspace", &[Scope::All]);
         let served = config.cluster_workspaces;
         if !served {
             cluster_workspaces.clear();
@@ -257,7 +257,7 @@ impl Probe {
             if self.ctx.leading.holds() {
                 object_metrics::take(&self.ctx);
             }
-            object_metrics::take_queues(&self.ctx);
+            object_metrics::take_reconciles(&self.ctx);
             let metrics = &self.ctx.metrics;
             metrics.in_sync.set(i64::from(self.ready()));
             metrics.set_tasks(self.runtime.metrics().num_alive_tasks());

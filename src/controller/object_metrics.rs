@@ -24,15 +24,17 @@ pub(crate) fn take(ctx: &Context) {
     workspaces(&ctx.metrics, &own, &shared);
 }
 
-/// Sets the gauges of the queues, which every process has.
-pub(crate) fn take_queues(ctx: &Context) {
+/// Sets the gauges of the reconciles in flight, which every process has.
+pub(crate) fn take_reconciles(ctx: &Context) {
     let all = [
         ("run", &ctx.run_trigger),
         ("workspace", &ctx.workspace_trigger),
         ("clusterworkspace", &ctx.cluster_workspace_trigger),
     ];
     for (controller, trigger) in all {
-        ctx.metrics.set_queue(controller, trigger.totals());
+        let in_flight = trigger.in_flight();
+        ctx.metrics
+            .set_in_flight(controller, in_flight.count, in_flight.longest);
     }
 }
 

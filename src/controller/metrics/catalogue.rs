@@ -75,10 +75,8 @@ const fn label(name: &'static str, known: &'static [&'static str]) -> Label {
 
 /// The controllers, one per kind.
 pub const CONTROLLERS: &[&str] = &["run", "workspace", "clusterworkspace"];
-/// The code of a call without an answer.
+/// The code of a request without an answer.
 pub const NO_ANSWER: &str = "none";
-/// The code of a request to the API server without an answer, as in client-go.
-pub const NO_RESPONSE: &str = "<error>";
 /// The label of a status that HTTP doesn't define.
 pub const NO_STATUS: &str = "other";
 /// The label of a reason that this version doesn't know.
@@ -179,29 +177,15 @@ pub const REASONS: &[&str] = &[
 ];
 
 const CONTROLLER: Label = label("controller", CONTROLLERS);
-const QUEUE: Label = label("name", CONTROLLERS);
 const RESULT: Label = label("result", &["success", "error", "requeue", "requeue_after"]);
 const REASON: Label = label("reason", REASONS);
 const OPERATION: Label = label("operation", OPERATIONS);
-const HOST: Label = Label {
-    name: "host",
-    known: &[],
-    others: "the API server's address",
-};
 
 /// As in controller-runtime.
 const RECONCILE_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
-];
-/// As in client-go's workqueue.
-const QUEUE_BUCKETS: &[f64] = &[
-    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
-];
-/// As in client-go.
-const REST_BUCKETS: &[f64] = &[
-    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 /// A create waits for the service up to the contract file's limit: usually 30 s.
 const SERVICE_BUCKETS: &[f64] = &[
@@ -284,38 +268,19 @@ catalogue! {
             "Reconciles in flight";
         MAX_WORKERS: Kind::Gauge, "controller_runtime_max_concurrent_reconciles", [CONTROLLER],
             "Maximum of reconciles in flight; 0 is no limit";
+        OLDEST_RECONCILE: Kind::Gauge, "run_operator_oldest_reconcile_seconds", [CONTROLLER],
+            "Duration of the longest reconcile in flight so far; 0 if there is none";
         CONFLICTS: Kind::Counter, "run_operator_write_conflicts_total", [CONTROLLER],
             "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
     }
-    group "Work queues",
-    "Names, buckets and meanings are client-go's: a queue contains an object once. There \
-     is no `workqueue_retries_total`: an object that failed is scheduled for a certain time, like any other scheduled \
-     object.";
-    {
-        QUEUE_DEPTH: Kind::Gauge, "workqueue_depth", [QUEUE, CONTROLLER],
-            "Objects that wait for a reconcile, including those whose scheduled time has come";
-        QUEUE_ADDS: Kind::Counter, "workqueue_adds_total", [QUEUE, CONTROLLER],
-            "Objects put into the queue; one that waits already is not counted again";
-        QUEUE_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_queue_duration_seconds", [QUEUE, CONTROLLER],
-            "Time for which an object waited for its reconcile";
-        WORK_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_work_duration_seconds", [QUEUE, CONTROLLER],
-            "Duration of an object's reconcile";
-        UNFINISHED: Kind::Gauge, "workqueue_unfinished_work_seconds", [QUEUE, CONTROLLER],
-            "Total duration of the reconciles in flight so far";
-        LONGEST: Kind::Gauge, "workqueue_longest_running_processor_seconds", [QUEUE, CONTROLLER],
-            "Duration of the longest reconcile in flight so far";
-    }
     group "Requests to the API server",
-    "Names and buckets are client-go's. Each attempt counts, including those that the client repeats after a 429, 503 \
-     or 504; a watch counts once, when it is opened.";
+    "Each attempt counts, including those that the client repeats after a 429, 503 or 504; a watch counts once, when it \
+     is opened.";
     {
-        REST_REQUESTS: Kind::Counter, "rest_client_requests_total",
-            [Label { name: "code", known: &["200", NO_RESPONSE], others: "any HTTP status; `other`" },
-             Label { name: "method", known: METHODS, others: "" }, HOST],
-            "Requests to the API server by HTTP status, method and host; <error> is no answer";
-        REST_SECONDS: Kind::Histogram(REST_BUCKETS), "rest_client_request_duration_seconds",
-            [Label { name: "verb", known: METHODS, others: "" }, HOST],
-            "Time from a request to the head of its answer, or to its timeout, by method and host";
+        API_REQUESTS: Kind::Counter, "run_operator_api_requests_total",
+            [Label { name: "method", known: METHODS, others: "" },
+             Label { name: "code", known: &["200", NO_ANSWER], others: "any HTTP status; `other`" }],
+            "Requests to the API server by method and HTTP status; none is no answer";
         IN_SYNC: Kind::Gauge, "run_operator_in_sync", [],
             "1 if the caches are in sync with the API server, as for /readyz; 0 if not, and then nothing is reconciled";
         EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [label("cause", DROPPED)],

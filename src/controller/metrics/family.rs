@@ -120,9 +120,9 @@ fn family_name(metric: &Metric) -> &'static str {
     }
 }
 
-/// All combinations of the known label values. A work queue has the name of its controller.
+/// All combinations of the known label values.
 fn combinations(labels: &[Label]) -> Vec<Vec<String>> {
-    let all = labels.iter().fold(vec![Vec::new()], |begun, label| {
+    labels.iter().fold(vec![Vec::new()], |begun, label| {
         let with = |values: &Vec<String>| {
             let values = values.clone();
             label.known.iter().map(move |known| {
@@ -132,11 +132,7 @@ fn combinations(labels: &[Label]) -> Vec<Vec<String>> {
             })
         };
         begun.iter().flat_map(with).collect()
-    });
-    let queue = labels.first().is_some_and(|label| label.name == "name");
-    all.into_iter()
-        .filter(|values: &Vec<String>| !queue || values.windows(2).all(|pair| pair[0] == pair[1]))
-        .collect()
+    })
 }
 
 /// Value of a gauge that counts.

@@ -19,16 +19,12 @@ mod process;
 mod rendered;
 #[cfg(test)]
 mod tests;
-mod workqueue;
 
 use catalogue::{NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
 pub(crate) use family::gauge;
 use family::{Family, single};
 pub use rendered::Rendered;
-#[cfg(test)]
-pub(crate) use workqueue::queue_metrics;
-pub use workqueue::{QueueMetrics, QueueTotals};
 
 /// Every metric, registered once.
 pub struct Metrics {
@@ -37,15 +33,13 @@ pub struct Metrics {
     reconcile_errors: Family<Counter>,
     reconcile_panics: Family<Counter>,
     reconcile_seconds: Family<Histogram>,
+    active_workers: Family<Gauge>,
     max_workers: Family<Gauge>,
+    oldest_reconcile: Family<Gauge>,
     conflicts: Family<Counter>,
-    queues: workqueue::Families,
     requests: Family<Counter>,
     request_seconds: Family<Histogram>,
-    /// Requests to the API server by code, method and host.
-    pub(crate) rest_requests: Family<Counter>,
-    /// Their durations by method and host.
-    pub(crate) rest_seconds: Family<Histogram>,
+    api_requests: Family<Counter>,
     process: process::Process,
     leader: Family<Gauge>,
     /// Runs by phase.
@@ -148,7 +142,6 @@ impl Metrics {
     pub fn new() -> Self {
         let mut of = Registry::default();
         let of = &mut of;
-        let queues = workqueue::Families::new(of);
         let build: Family<Gauge> = Family::new(of, &catalogue::BUILD_INFO);
         build.of(&[env!("CARGO_PKG_VERSION")]).set(1);
         Self {
@@ -177,11 +170,11 @@ impl Metrics {
             reconcile_errors: Family::new(of, &catalogue::RECONCILE_ERRORS),
             reconcile_panics: Family::new(of, &catalogue::RECONCILE_PANICS),
             reconcile_seconds: Family::new(of, &catalogue::RECONCILE_SECONDS),
+            active_workers: Family::new(of, &catalogue::ACTIVE_WORKERS),
             max_workers: Family::new(of, &catalogue::MAX_WORKERS),
+            oldest_reconcile: Family::new(of, &catalogue::OLDEST_RECONCILE),
             conflicts: Family::new(of, &catalogue::CONFLICTS),
-            queues,
-            rest_requests: Family::new(of, &catalogue::REST_REQUESTS),
-            rest_seconds: Family::new(of, &catalogue::REST_SECONDS),
+            api_requests: Family::new(of, &catalogue::API_REQUESTS),
             in_sync: single(of, &catalogue::IN_SYNC),
             events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
@@ -231,14 +224,16 @@ impl Metrics {
         self.max_workers.of(&[controller]).set(gauge(most));
     }
 
-    /// The metrics that the queues of `controller` count in.
-    pub fn queue(&self, controller: &str) -> QueueMetrics {
-        self.queues.of(controller)
+    /// Sets the number of reconciles of `controller` in flight, and the duration of the longest of them so far.
+    pub fn set_in_flight(&self, controller: &str, count: usize, longest: Duration) {
+        self.active_workers.of(&[controller]).set(gauge(count));
+        let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
+        self.oldest_reconcile.of(&[controller]).set(seconds);
     }
 
-    /// Sets what the queues of `controller` hold now.
-    pub fn set_queue(&self, controller: &str, totals: QueueTotals) {
-        self.queues.set(controller, totals);
+    /// Counts a request to the API server, and the status of the answer if there was one.
+    pub fn api_request(&self, method: &str, status: Option<u16>) {
+        self.api_requests.of(&[method, &code(status)]).inc();
     }
 
     /// Counts a pause of a Workspace's calls.
@@ -283,19 +278,18 @@ impl Default for Metrics {
 impl Observer for Metrics {
     fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
         let operation = operation.as_str();
-        let code = outcome
-            .http_status
-            .map_or_else(|| NO_ANSWER.to_owned(), code);
+        let code = code(outcome.http_status);
         self.requests.of(&[operation, &code]).inc();
         let took = outcome.elapsed.as_secs_f64();
         self.request_seconds.of(&[operation]).observe(took);
     }
 }
 
-/// Label of an HTTP status. Statuses outside 100 to 599 share one label, which bounds the number of series.
-pub(crate) fn code(status: u16) -> String {
+/// Label of an answer's HTTP status. Statuses outside 100 to 599 share one label, which bounds the number of series.
+fn code(status: Option<u16>) -> String {
     match status {
-        100..=599 => status.to_string(),
-        _ => NO_STATUS.to_owned(),
+        Some(status @ 100..=599) => status.to_string(),
+        Some(_) => NO_STATUS.to_owned(),
+        None => NO_ANSWER.to_owned(),
     }
 }

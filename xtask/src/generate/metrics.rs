@@ -38,7 +38,7 @@ fn section(page: &mut String, group: &Group) {
             metric.name,
             kind(metric),
             labels(metric),
-            metric.help.replace("<error>", "`<error>`")
+            metric.help
         );
     }
 }
