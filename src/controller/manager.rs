@@ -25,7 +25,7 @@ use super::{
     enqueue,
     flowcontrol::stream_slots,
     leader::Leading,
-    metrics::{Format, Metrics, Rendered},
+    metrics::{Metrics, Rendered},
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
@@ -250,9 +250,9 @@ impl Probe {
         self.runtime.spawn(async {}).await.is_ok()
     }
 
-    /// The metrics in the format that Prometheus scrapes, at most a second old.
-    pub fn metrics(&self, format: Format) -> Result<Bytes, std::fmt::Error> {
-        self.rendered.text(format, Instant::now(), || {
+    /// The metrics as Prometheus scrapes them, at most a second old.
+    pub fn metrics(&self) -> Result<Bytes, std::fmt::Error> {
+        self.rendered.text(Instant::now(), || {
             // Counted only by the leader, so that the sum over all operators is correct.
             if self.ctx.leading.holds() {
                 object_metrics::take(&self.ctx);
@@ -261,7 +261,7 @@ impl Probe {
             let metrics = &self.ctx.metrics;
             metrics.in_sync.set(i64::from(self.ready()));
             metrics.set_tasks(self.runtime.metrics().num_alive_tasks());
-            metrics.encode(format)
+            metrics.encode()
         })
     }
 }
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn caches_without_their_first_list_are_counted_as_not_in_sync() {
         let (_runtime, probe) = idle();
-        let text = probe.metrics(Format::Text).unwrap();
+        let text = probe.metrics().unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
         assert!(text.contains("\nrun_operator_in_sync 0\n"), "{text}");
     }

@@ -99,7 +99,7 @@ impl Server {
         match self.reviews.verdict(&token).await {
             Some(Verdict::Allowed) => {
                 drop(token);
-                self.scrapes.serve(request.headers(), permit).await
+                self.scrapes.serve(permit).await
             }
             Some(Verdict::Unauthenticated) => unauthorized(),
             Some(Verdict::Forbidden) => {

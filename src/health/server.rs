@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use run_operator::controller::{Probe, metrics::Format};
+use run_operator::controller::Probe;
 
 /// Longest life of a connection after its handshake.
 const CONNECTION: Duration = Duration::from_secs(10);
@@ -35,6 +35,7 @@ const SCRAPE_WAIT: Duration = Duration::from_secs(1);
 const TRY_AGAIN: &str = "1";
 /// Content type of every answer but the metrics.
 const PLAIN: &str = "text/plain; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) type Answer = Response<Full<Bytes>>;
 /// A scrape's permit, kept to the end of its connection.
@@ -78,7 +79,7 @@ impl Server {
             ("/healthz", _) => unavailable("the controller has ended\n"),
             ("/readyz", _) if probe.ready() => text(StatusCode::OK, "ok\n"),
             ("/readyz", _) => unavailable("the caches are not in sync yet\n"),
-            ("/metrics", None) => self.scrapes.serve(request.headers(), permit).await,
+            ("/metrics", None) => self.scrapes.serve(permit).await,
             ("/metrics", Some(port)) => {
                 let to = format!(
                     "/metrics is served over TLS at port {port}, to those whose token has the permission to get it\n"
@@ -102,21 +103,15 @@ impl Scrapes {
         Self { probe, permits }
     }
 
-    /// The metrics in the format that the scraper accepts. The permit must outlive the writing of the answer.
-    pub(super) async fn serve<'a>(
-        &'a self,
-        headers: &HeaderMap,
-        permit: &ScrapePermit<'a>,
-    ) -> Answer {
+    /// The metrics. The permit must outlive the writing of the answer.
+    pub(super) async fn serve<'a>(&'a self, permit: &ScrapePermit<'a>) -> Answer {
         let Ok(Ok(free)) = timeout(SCRAPE_WAIT, self.permits.acquire()).await else {
             return try_again("too many scrapes\n");
         };
         // One request per connection: no permit is set yet.
         let _ = permit.set(free);
-        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let format = Format::asked_for(accept);
-        match self.probe.metrics(format) {
-            Ok(rendered) => answer(StatusCode::OK, format.content_type(), rendered),
+        match self.probe.metrics() {
+            Ok(rendered) => answer(StatusCode::OK, OPEN_METRICS, rendered),
             Err(error) => {
                 tracing::error!(error = %error, "failed to render the metrics");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "failed to render\n")

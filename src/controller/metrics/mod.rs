@@ -12,7 +12,6 @@ use prometheus_client::registry::Registry;
 use crate::service::{Observer, Operation, Outcome};
 
 pub mod catalogue;
-mod exposition;
 mod family;
 
 mod process;
@@ -21,7 +20,6 @@ mod rendered;
 mod tests;
 
 use catalogue::{NO_ANSWER, NO_STATUS};
-pub use exposition::Format;
 pub(crate) use family::gauge;
 use family::{Family, single};
 pub use rendered::Rendered;
@@ -260,12 +258,12 @@ impl Metrics {
         self.tasks.set(gauge(count));
     }
 
-    /// The text that Prometheus scrapes.
-    pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
+    /// The text that Prometheus scrapes, as `OpenMetrics`.
+    pub fn encode(&self) -> Result<String, std::fmt::Error> {
         self.process.measure();
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;
-        Ok(format.of(text))
+        Ok(text)
     }
 }
 
