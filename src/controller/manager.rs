@@ -28,7 +28,7 @@ use super::{
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
     leader::Leading,
-    metrics::{Format, Metrics, Rendered},
+    metrics::{Metrics, Rendered, gauge},
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
@@ -73,10 +73,10 @@ impl Controller {
         let scopes = Scope::of(&config.namespaces);
         let each = usize::from(config.max_concurrent_reconciles);
         metrics.set_max_workers("run", each * scopes.len());
-        let (run_trigger, runs) = Loop::all("run", &scopes, &metrics);
-        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes, &metrics);
+        let (run_trigger, runs) = Loop::all("run", &scopes);
+        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes);
         let (cluster_workspace_trigger, mut cluster_workspaces) =
-            Loop::all("clusterworkspace", &[Scope::All], &metrics);
+            Loop::all("clusterworkspace", &[Scope::All]);
         let served = config.cluster_workspaces;
         if !served {
             cluster_workspaces.clear();
@@ -254,18 +254,19 @@ impl Probe {
         self.runtime.spawn(async {}).await.is_ok()
     }
 
-    /// The metrics in the format that Prometheus scrapes, at most a second old.
-    pub fn metrics(&self, format: Format) -> Result<Bytes, std::fmt::Error> {
-        self.rendered.text(format, Instant::now(), || {
+    /// The metrics as Prometheus scrapes them, at most a second old.
+    pub fn metrics(&self) -> Result<Bytes, std::fmt::Error> {
+        self.rendered.text(Instant::now(), || {
             // Counted only by the leader, so that the sum over all operators is correct.
             if self.ctx.leading.holds() {
                 object_metrics::take(&self.ctx);
             }
-            object_metrics::take_queues(&self.ctx);
+            object_metrics::take_reconciles(&self.ctx);
             let metrics = &self.ctx.metrics;
             metrics.in_sync.set(i64::from(self.ready()));
-            metrics.set_tasks(self.runtime.metrics().num_alive_tasks());
-            metrics.encode(format)
+            let tasks = self.runtime.metrics().num_alive_tasks();
+            metrics.tasks.set(gauge(tasks));
+            metrics.encode()
         })
     }
 }
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn caches_without_their_first_list_are_counted_as_not_in_sync() {
         let (_runtime, probe) = idle();
-        let text = probe.metrics(Format::Text).unwrap();
+        let text = probe.metrics().unwrap();
         let text = String::from_utf8(text.to_vec()).unwrap();
         assert!(text.contains("\nrun_operator_in_sync 0\n"), "{text}");
     }

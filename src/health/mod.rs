@@ -4,15 +4,10 @@
 //! With `--metrics-listen` the metrics move to a listener of their own, over TLS and only for scrapers that may get
 //! them, on a second thread: handshakes delay no probe.
 
-mod answer;
 mod certificate;
-mod connection;
-mod plain;
 mod reviews;
-mod scrape;
 mod secure;
-mod thread;
-mod verdicts;
+mod server;
 
 use std::net::TcpListener;
 
@@ -23,10 +18,7 @@ use run_operator::controller::Probe;
 pub(crate) use certificate::{CertificateError, CertificateFiles, Certificates};
 pub(crate) use secure::SecureMetrics;
 
-/// Serves until shutdown.
-///
-/// # Errors
-/// A thread or its runtime could not be made.
+/// Serves until shutdown. Fails if a thread or its runtime could not be made.
 pub(crate) fn start(
     listener: TcpListener,
     secure: Option<SecureMetrics>,
@@ -35,11 +27,18 @@ pub(crate) fn start(
 ) -> std::io::Result<()> {
     let moved_to = secure.as_ref().map(SecureMetrics::port);
     if let Some(secure) = secure {
-        let (probe, shutdown) = (probe.clone(), shutdown.clone());
-        thread::start("metrics", move || secure::serve(secure, probe, shutdown))?;
+        let served = secure.serve(probe.clone(), shutdown.clone());
+        thread("metrics", served)?;
     }
-    let (probe, shutdown) = (probe.clone(), shutdown.clone());
-    thread::start("health", move || {
-        plain::serve(listener, probe, moved_to, shutdown)
-    })
+    let served = server::serve(listener, probe.clone(), moved_to, shutdown.clone());
+    thread("health", served)
+}
+
+/// Starts a thread with a runtime of its own, which ends with the future.
+fn thread(name: &str, served: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || runtime.block_on(served)).map(drop)
 }

@@ -347,16 +347,13 @@ mod tests {
     }
 
     #[test]
-    fn another_ca_has_connections_and_a_hash_of_its_own() {
+    fn another_ca_has_connections_of_its_own() {
         let pool = HttpPool::default();
         let url = "https://localhost:1/api/v1";
-        let plain = client(&pool, url);
-        let of_first = client_with(&pool, url, Some(CA));
-        let of_second = client_with(&pool, url, Some(OTHER_CA));
+        let _plain = client(&pool, url);
+        let _of_first = client_with(&pool, url, Some(CA));
+        let _of_second = client_with(&pool, url, Some(OTHER_CA));
         assert_eq!(pool.in_use(), 3);
-        assert_eq!(plain.ca(), None);
-        assert_eq!(of_first.ca(), Some(sha256(CA.as_bytes()).as_str()));
-        assert_eq!(of_second.ca(), Some(sha256(OTHER_CA.as_bytes()).as_str()));
     }
 
     fn stream_clients() -> StreamClients {

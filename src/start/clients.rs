@@ -83,35 +83,27 @@ fn known(mut config: kube::Config) -> Result<kube::Config, StartError> {
 /// Client for the Lease, or for the reviews of scrapers' tokens. It retries nothing, since the election or the scraper
 /// decides on each attempt, and shares no connection with other requests.
 pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
-    let (config, count) = counted(metrics, READ_TIMEOUT).await?;
+    let mut config = cluster(READ_TIMEOUT).await?;
+    config.default_retry = false;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
-    Ok(client.with_layer(&count).build())
+    Ok(client
+        .with_layer(&CountRequests(Arc::clone(metrics)))
+        .build())
 }
 
 pub(super) async fn client(
     metrics: &Arc<Metrics>,
     read_timeout: Duration,
 ) -> Result<kube::Client, StartError> {
-    let (config, count) = counted(metrics, read_timeout).await?;
+    let config = cluster(read_timeout).await?;
     let client = two_connections(&config, read_timeout).map_err(StartError::Client)?;
     Ok(client
-        .with_layer(&count)
+        // Below the repetitions, so that each attempt is counted.
+        .with_layer(&CountRequests(Arc::clone(metrics)))
         .with_layer(&BufferLayer::new(REQUESTS_WAITING))
         .with_layer(&RetryLayer::new(BoundedRetry::default()))
         .with_layer(&ThrottleWatches::default())
         .build())
-}
-
-/// Cluster configuration, and the layer that counts requests.
-async fn counted(
-    metrics: &Arc<Metrics>,
-    read_timeout: Duration,
-) -> Result<(kube::Config, CountRequests), StartError> {
-    let mut config = cluster(read_timeout).await?;
-    // The client retries above the counting layer, so that each attempt is counted.
-    config.default_retry = false;
-    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
-    Ok((config, count))
 }
 
 /// A client whose requests share one connection over HTTP/2, and its watches another. kube's own speaks HTTP/1.1 only:

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use kube::Api;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use run_operator::controller::leader::{Candidate, Elector, Leading, Lost, Timing};
+use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
 use run_operator::controller::metrics::Metrics;
 
 use super::clients::separate_client;
@@ -66,24 +67,16 @@ pub(crate) async fn begin(
     metrics: &Arc<Metrics>,
 ) -> Result<(Election, Leading), StartError> {
     let resign = CancellationToken::new();
-    let Some(Wanted {
-        namespace,
-        name,
-        timing,
-    }) = wanted
-    else {
+    let Some(wanted) = wanted else {
         let running = None;
         return Ok((Election { running, resign }, Leading::always()));
     };
     let client = separate_client(metrics).await?;
-    let candidate = Candidate {
-        namespace: namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
-        client,
-        name,
-        identity: identity.to_owned(),
-        timing,
-    };
-    let (elector, leading) = Elector::new(candidate, Arc::clone(metrics));
+    let namespace = wanted.namespace.as_deref();
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace());
+    let leases = Api::namespaced(client.clone(), namespace);
+    let Wanted { name, timing, .. } = &wanted;
+    let (elector, leading) = Elector::new(leases, name, identity, *timing, Arc::clone(metrics));
     let running = Some(tokio::spawn(elector.run(resign.clone())));
     Ok((Election { running, resign }, leading))
 }

@@ -105,7 +105,11 @@ async fn secure_metrics(
 ) -> Result<SecureMetrics, StartError> {
     let client = separate_client(metrics).await?;
     let listener = listen(address).await?;
-    SecureMetrics::new(listener, certificates, client).map_err(StartError::SecureMetrics)
+    Ok(SecureMetrics {
+        listener,
+        certificates,
+        client,
+    })
 }
 
 /// Waits for a signal, then for what is in flight. Returns whether the end was requested; `None` if something is still

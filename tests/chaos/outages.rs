@@ -28,7 +28,7 @@ const TRIES: u64 = 3;
 const BUSY: [&str; 5] = [
     "run_operator_remembered_runs",
     "run_operator_open_streams",
-    "workqueue_depth",
+    "controller_runtime_active_workers",
     "run_operator_calls_waiting",
     "run_operator_calls_in_flight",
 ];
@@ -146,10 +146,10 @@ impl Pond {
         // Events apart: nothing else is posted.
         let failed = async || {
             let of = async |labels: &[(&str, &str)]| {
-                self.sum("rest_client_requests_total", labels).await
+                self.sum("run_operator_api_requests_total", labels).await
             };
-            let events = of(&[("code", "<error>"), ("method", "POST")]).await;
-            [of(&[("code", "<error>")]).await - events, events]
+            let events = of(&[("code", "none"), ("method", "POST")]).await;
+            [of(&[("code", "none")]).await - events, events]
         };
         let before = failed().await;
         self.world.control_plane.stop_apiserver().unwrap();

@@ -23,7 +23,7 @@ use super::{
     reconciled::{Reconciled, again, counted},
     scope::Scope,
     trigger::{Trigger, reference},
-    workqueue::{Name, Ready, WorkQueue},
+    workqueue::{Name, WorkQueue},
 };
 
 /// Interface that the loops need from their context.
@@ -69,12 +69,8 @@ where
 
 impl<K: Object> Loop<K> {
     /// The loop of each scope, with an empty cache, and the trigger of all.
-    pub(crate) fn all(
-        controller: &'static str,
-        scopes: &[Scope],
-        metrics: &Metrics,
-    ) -> (Trigger, Vec<Self>) {
-        let (trigger, queues) = Trigger::new(scopes, &metrics.queue(controller));
+    pub(crate) fn all(controller: &'static str, scopes: &[Scope]) -> (Trigger, Vec<Self>) {
+        let (trigger, queues) = Trigger::new(scopes);
         let of_scope = |(scope, queue): (&Scope, _)| Self {
             controller,
             scope: scope.clone(),
@@ -137,12 +133,10 @@ impl<K: Object> Loop<K> {
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(ended) = running.join_next() => ended.unwrap_or_else(propagate),
-                ready = self.queue.next(), if !full => {
-                    let Ready { name, waited } = ready;
+                name = self.queue.next(), if !full => {
                     let (namespace, object) = name.as_ref();
                     match self.cache.get(&reference(namespace, object)) {
                         Some(object) => {
-                            self.queue.begun(waited);
                             let reconciled = reconcile(object, Arc::clone(&ctx));
                             running.spawn(self.finish(name, reconciled, Arc::clone(&ctx)));
                         }

@@ -2,55 +2,31 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use tower::{Layer, Service};
 
-use crate::controller::metrics::{
-    Metrics,
-    catalogue::{METHODS, NO_RESPONSE, REST_REQUESTS},
-    code,
-};
+use crate::controller::metrics::Metrics;
 
-/// Layer that counts the requests to the API server at one address.
+/// Layer that counts each request by method and status.
 #[derive(Clone)]
-pub struct CountRequests {
-    metrics: Arc<Metrics>,
-    host: Arc<str>,
-}
-
-impl CountRequests {
-    /// A layer for this address. Registers the known label values at zero.
-    pub fn new(metrics: Arc<Metrics>, address: &http::Uri) -> Self {
-        let host: Arc<str> = address.authority().map_or("", |a| a.as_str()).into();
-        for method in METHODS {
-            for code in REST_REQUESTS.labels[0].known {
-                let _ = metrics.rest_requests.of(&[code, method, &host]);
-            }
-            let _ = metrics.rest_seconds.of(&[method, &host]);
-        }
-        Self { metrics, host }
-    }
-}
+pub struct CountRequests(pub Arc<Metrics>);
 
 impl<S> Layer<S> for CountRequests {
     type Service = Counted<S>;
 
     fn layer(&self, inner: S) -> Counted<S> {
-        Counted {
-            inner,
-            layer: self.clone(),
-        }
+        let metrics = Arc::clone(&self.0);
+        Counted { inner, metrics }
     }
 }
 
 /// The counted service.
 pub struct Counted<S> {
     inner: S,
-    layer: CountRequests,
+    metrics: Arc<Metrics>,
 }
 
 impl<S, A, B> Service<Request<A>> for Counted<S>
@@ -68,9 +44,8 @@ where
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let attempt = Attempt {
-            layer: self.layer.clone(),
+            metrics: Arc::clone(&self.metrics),
             method: request.method().clone(),
-            begun: Instant::now(),
             status: None,
         };
         let answer = self.inner.call(request);
@@ -85,9 +60,8 @@ where
 
 /// One attempt. It is counted when dropped, so that an attempt that timed out counts too.
 struct Attempt {
-    layer: CountRequests,
+    metrics: Arc<Metrics>,
     method: Method,
-    begun: Instant,
     status: Option<StatusCode>,
 }
 
@@ -100,14 +74,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let metrics = &self.layer.metrics;
-        let (method, host) = (self.method.as_str(), self.layer.host.as_ref());
-        let code = match self.status {
-            Some(status) => code(status.as_u16()),
-            None => NO_RESPONSE.to_owned(),
-        };
-        metrics.rest_requests.of(&[&code, method, host]).inc();
-        let took = self.begun.elapsed().as_secs_f64();
-        metrics.rest_seconds.of(&[method, host]).observe(took);
+        let status = self.status.map(|status| status.as_u16());
+        self.metrics.api_request(self.method.as_str(), status);
     }
 }

@@ -265,7 +265,6 @@ mod tests {
     use super::*;
     use crate::api::{EventReason, Run};
     use crate::controller::apiserver::silent;
-    use crate::controller::metrics::Format;
 
     /// Nothing is delivered here: the queue only fills.
     /// Proves: P-events-once
@@ -284,7 +283,7 @@ mod tests {
             recorder.publish(&run, &Batch { events, dropped });
         };
         let counted = |cause: &str| {
-            let text = metrics.encode(Format::Text).unwrap();
+            let text = metrics.encode().unwrap();
             let series = format!("run_operator_events_dropped_total{{cause=\"{cause}\"}} ");
             let mut lines = text.lines();
             let count = lines.find_map(|line| line.strip_prefix(series.as_str()));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kube::runtime::reflector::{Lookup, ObjectRef};
 use tokio::time::Instant;
 
-use crate::controller::metrics::{QueueMetrics, QueueTotals};
-
-use super::{scope::Scope, workqueue::WorkQueue};
+use super::{
+    scope::Scope,
+    workqueue::{InFlight, WorkQueue},
+};
 
 /// Adds objects to the queue of the loop that serves their namespace.
 #[derive(Clone)]
@@ -24,13 +25,13 @@ struct Queues {
 
 impl Trigger {
     /// A trigger for these scopes, and the queue of each.
-    pub(crate) fn new(scopes: &[Scope], metrics: &QueueMetrics) -> (Self, Vec<Arc<WorkQueue>>) {
+    pub(crate) fn new(scopes: &[Scope]) -> (Self, Vec<Arc<WorkQueue>>) {
         let mut queues = Queues {
             all: None,
             namespaces: HashMap::new(),
         };
         let of_scope = |scope: &Scope| {
-            let queue = Arc::new(WorkQueue::new(metrics.clone()));
+            let queue = Arc::<WorkQueue>::default();
             match scope {
                 Scope::All => queues.all = Some(Arc::clone(&queue)),
                 Scope::Namespace(name) => {
@@ -52,12 +53,12 @@ impl Trigger {
         }
     }
 
-    /// What the queues hold now.
-    pub(crate) fn totals(&self) -> QueueTotals {
+    /// The reconciles in flight.
+    pub(crate) fn in_flight(&self) -> InFlight {
         let now = Instant::now();
         let queues = self.queues.namespaces.values().chain(&self.queues.all);
-        let totals = queues.map(|queue| queue.totals(now));
-        totals.fold(QueueTotals::default(), QueueTotals::and)
+        let each = queues.map(|queue| queue.in_flight(now));
+        each.fold(InFlight::default(), InFlight::and)
     }
 }
 

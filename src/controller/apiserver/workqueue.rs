@@ -12,43 +12,24 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::controller::metrics::{QueueMetrics, QueueTotals};
 use crate::util::lock;
 
 use state::{Item, Items};
 
-pub(crate) use state::Name;
-
-/// An object that is ready to be reconciled.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ready {
-    pub(crate) name: Arc<Name>,
-    /// Time for which it was.
-    pub(crate) waited: Duration,
-}
+pub(crate) use state::{InFlight, Name};
 
 /// The objects of one loop that wait or are being reconciled. One task takes from it.
+#[derive(Default)]
 pub(crate) struct WorkQueue {
     items: Mutex<Items>,
     /// Signals the one that takes.
     changed: Notify,
     /// Whether requests are accepted.
     open: AtomicBool,
-    metrics: QueueMetrics,
 }
 
 impl WorkQueue {
-    /// An empty queue. It drops all requests until it is opened.
-    pub(crate) fn new(metrics: QueueMetrics) -> Self {
-        Self {
-            items: Mutex::default(),
-            changed: Notify::new(),
-            open: AtomicBool::new(false),
-            metrics,
-        }
-    }
-
-    /// Accepts requests from now on.
+    /// Accepts requests from now on; those before it are dropped.
     pub(crate) fn open(&self) {
         self.open.store(true, Ordering::Release);
     }
@@ -68,17 +49,16 @@ impl WorkQueue {
         let requested = Some(now);
         items.change(&name, Some(Item { requested, ..item }));
         drop(items);
-        self.metrics.added();
         if item.begun.is_none() {
             self.changed.notify_one();
         }
     }
 
     /// Waits for the object that has been ready longest, and begins its reconcile. May be dropped at any time.
-    pub(crate) async fn next(&self) -> Ready {
+    pub(crate) async fn next(&self) -> Arc<Name> {
         loop {
             let timer = match self.take(Instant::now()) {
-                Ok(ready) => return ready,
+                Ok(name) => return name,
                 Err(timer) => timer,
             };
             tokio::select! {
@@ -89,31 +69,18 @@ impl WorkQueue {
     }
 
     /// Begins the reconcile of an object. If none is ready: the time of the next timer.
-    fn take(&self, now: Instant) -> Result<Ready, Option<Instant>> {
+    fn take(&self, now: Instant) -> Result<Arc<Name>, Option<Instant>> {
         let mut items = lock(&self.items);
         items.advance(now);
         let Some(name) = items.longest_waiting() else {
             return Err(items.next_timer());
         };
-        let item = items.item(&name);
         let begun = Item {
             begun: Some(now),
             ..Item::default()
         };
         items.change(&name, Some(begun));
-        drop(items);
-        if item.requested.is_none() {
-            // Its timer is due.
-            self.metrics.added();
-        }
-        let since = item.ready_since().unwrap_or(now);
-        let waited = now.saturating_duration_since(since);
-        Ok(Ready { name, waited })
-    }
-
-    /// Counts a reconcile that has begun.
-    pub(crate) fn begun(&self, waited: Duration) {
-        self.metrics.waited(waited);
+        Ok(name)
     }
 
     /// Ends a reconcile; the next follows after `again`, or on request. Returns its duration.
@@ -131,9 +98,7 @@ impl WorkQueue {
         if left {
             self.changed.notify_one();
         }
-        let took = begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
-        self.metrics.worked(took);
-        took
+        begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun))
     }
 
     /// Ends the reconcile of an object that no longer exists. One of the same name may have been requested meanwhile.
@@ -149,11 +114,9 @@ impl WorkQueue {
         }
     }
 
-    /// What the metrics show.
-    pub(crate) fn totals(&self, now: Instant) -> QueueTotals {
-        let mut items = lock(&self.items);
-        items.advance(now);
-        items.totals(now)
+    /// The reconciles in flight.
+    pub(crate) fn in_flight(&self, now: Instant) -> InFlight {
+        lock(&self.items).in_flight(now)
     }
 }
 

@@ -13,7 +13,7 @@ use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::election::{Election, Lost, Step, Timing, TimingError};
+use super::{Election, Lost, Step, Timing, TimingError};
 
 mod random;
 
@@ -94,8 +94,8 @@ impl Process {
             match self.election.next(now, self.clock) {
                 Step::Read => self.election.read(now, server.lease.clone()),
                 Step::Write(lease) => match server.write(&lease) {
-                    Some(stored) => self.election.written(now, now, stored),
-                    None => self.election.write_failed(now, true),
+                    Some(stored) => self.election.written(now, stored),
+                    None => self.election.failed(now),
                 },
                 step => return step,
             }
@@ -241,19 +241,18 @@ fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
         panic!("then it writes");
     };
     let answered = sent + Duration::from_secs(4);
-    a.election
-        .written(sent, answered, server.write(&lease).unwrap());
+    a.election.written(sent, server.write(&lease).unwrap());
     assert!(a.leads(sent + RENEW - MS));
     let mut now = answered;
     while let Step::Write(_) | Step::Read = a.election.next(now, clock()) {
-        a.election.write_failed(now, false);
+        a.election.failed(now);
         match a.election.next(now, clock()) {
             Step::Wait(at) => now = at,
             step => panic!("{step:?}"),
         }
     }
     assert_eq!(now, sent + RENEW);
-    let lost = Step::GiveUp(Lost::NotRenewed(RENEW));
+    let lost = Step::End(Err(Lost::NotRenewed(RENEW)));
     assert_eq!(a.election.next(now, clock()), lost);
 }
 
@@ -265,9 +264,9 @@ fn a_leader_gives_up_a_lease_with_another_holder_or_none() {
         let mut a = Process::new("a", now);
         a.act(&mut server, now);
         server.edit(|record| record.holder_identity = Some(thief.to_owned()));
-        let by = thief.to_owned();
-        let end = a.run(&mut server, now, now + RETRY);
-        assert_eq!(end, Step::GiveUp(Lost::Taken { by }));
+        let lost = Lost::Taken(thief.to_owned());
+        let end = a.run(&mut server, now, now + 2 * RETRY);
+        assert_eq!(end, Step::End(Err(lost)));
     }
 }
 
@@ -278,7 +277,7 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
     let mut a = Process::new("a", now);
     a.act(&mut server, now);
     server.lease = None;
-    a.run(&mut server, now, now + RETRY);
+    a.run(&mut server, now, now + 2 * RETRY);
     assert_eq!(server.record().holder_identity.as_deref(), Some("a"));
     assert!(a.leads(now + RENEW));
 }
@@ -318,7 +317,7 @@ fn a_released_lease_is_acquired_at_the_next_read() {
     a.act(&mut server, now);
     b.act(&mut server, now);
     a.election.resign(now);
-    assert_eq!(a.act(&mut server, now), Step::Released);
+    assert_eq!(a.act(&mut server, now), Step::End(Ok(())));
     let record = server.record();
     assert_eq!(record.holder_identity.as_deref(), Some(""));
     assert_eq!(record.lease_duration_seconds, Some(1));
@@ -336,7 +335,7 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
     b.act(&mut server, now);
     let before = server.version;
     b.election.resign(now);
-    assert_eq!(b.act(&mut server, now), Step::Released);
+    assert_eq!(b.act(&mut server, now), Step::End(Ok(())));
     assert_eq!(server.version, before);
 }
 
@@ -351,24 +350,11 @@ fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
         panic!("it writes");
     };
     server.write(&lease);
-    a.election.write_failed(now, false);
+    a.election.failed(now);
     assert!(!a.leads(now));
     a.run(&mut server, now, now + RETRY);
     assert!(a.leads(now + RETRY));
     assert_eq!(server.record().lease_transitions, Some(0));
-}
-
-/// Proves: P-leader
-#[test]
-fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
-    let now = Instant::now();
-    let mut a = Process::new("a", now);
-    a.election.read(now, None);
-    a.election.write_failed(now, true);
-    assert_eq!(a.election.next(now, clock()), Step::Read);
-    a.election.read(now, None);
-    a.election.write_failed(now, true);
-    assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
 }
 
 /// Proves: P-leader

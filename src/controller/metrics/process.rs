@@ -1,83 +1,77 @@
 //! Metrics of the process, named as in Prometheus's client libraries. Only available on Linux.
 
-#[cfg(target_os = "linux")]
-pub(crate) use linux::Process;
+use std::fmt;
 
-/// Placeholder without values.
-#[cfg(not(target_os = "linux"))]
-pub(crate) struct Process;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+
+/// The kernel's values for this process at the time of a scrape; a value that can't be read is left out.
+#[derive(Debug)]
+pub(super) struct Process;
 
 #[cfg(not(target_os = "linux"))]
-impl Process {
-    pub(crate) fn new(_: &mut prometheus_client::registry::Registry) -> Self {
-        Self
+impl Collector for Process {
+    fn encode(&self, _: DescriptorEncoder<'_>) -> fmt::Result {
+        Ok(())
     }
-
-    pub(crate) fn measure(&self) {}
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
-    use procfs::WithCurrentSystemInfo;
-    use procfs::process::{LimitValue, Process as This};
-    use prometheus_client::metrics::gauge::Gauge;
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        use std::time::Duration;
 
-    use super::super::catalogue::{CPU, MAX_FDS, OPEN_FDS, RESIDENT, START_TIME, VIRTUAL};
-    use super::super::family::{CountedSeconds, Seconds, single};
-    use prometheus_client::registry::Registry;
+        use procfs::WithCurrentSystemInfo;
+        use procfs::process::{LimitValue, Process as This};
+        use prometheus_client::metrics::counter::ConstCounter;
+        use prometheus_client::metrics::gauge::ConstGauge;
 
-    /// The kernel's values for this process.
-    pub(crate) struct Process {
-        cpu: CountedSeconds,
-        resident: Gauge,
-        virtual_memory: Gauge,
-        open_fds: Gauge,
-        max_fds: Gauge,
-        start_time: Seconds,
-    }
-
-    impl Process {
-        pub(crate) fn new(registry: &mut Registry) -> Self {
-            let process = Self {
-                cpu: single(registry, &CPU),
-                resident: single(registry, &RESIDENT),
-                virtual_memory: single(registry, &VIRTUAL),
-                open_fds: single(registry, &OPEN_FDS),
-                max_fds: single(registry, &MAX_FDS),
-                start_time: single(registry, &START_TIME),
-            };
-            process.measure();
-            process
-        }
-
-        /// Updates the values; a value that can't be read stays unchanged.
-        pub(crate) fn measure(&self) {
-            let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-            let Ok(this) = This::myself() else {
-                return;
-            };
-            if let Ok(stat) = this.stat() {
-                let ticks = u32::try_from(stat.utime + stat.stime).unwrap_or(u32::MAX);
-                let a_second = u32::try_from(procfs::ticks_per_second()).unwrap_or(100);
-                let used = f64::from(ticks) / f64::from(a_second);
-                self.cpu.inc_by((used - self.cpu.get()).max(0.0));
-                self.resident.set(count(stat.rss_bytes().get()));
-                self.virtual_memory.set(count(stat.vsize));
-                if let Ok(boot) = procfs::boot_time_secs() {
-                    let boot = u32::try_from(boot).unwrap_or_default();
-                    let after = u32::try_from(stat.starttime).unwrap_or_default();
-                    self.start_time
-                        .set(f64::from(boot) + f64::from(after) / f64::from(a_second));
-                }
-            }
-            if let Ok(open) = this.fd_count() {
-                self.open_fds.set(i64::try_from(open).unwrap_or(i64::MAX));
-            }
-            if let Ok(limits) = this.limits()
-                && let LimitValue::Value(most) = limits.max_open_files.soft_limit
-            {
-                self.max_fds.set(count(most));
+        let mut show = |name: &str, help: &str, value: &dyn EncodeMetric| {
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
+        };
+        let Ok(this) = This::myself() else {
+            return Ok(());
+        };
+        if let Ok(stat) = this.stat() {
+            let a_second = procfs::ticks_per_second();
+            let seconds = |ticks: u64| Duration::from_millis(ticks.saturating_mul(1000) / a_second);
+            let used = ConstCounter::new(seconds(stat.utime + stat.stime).as_secs_f64());
+            show(
+                "process_cpu_seconds",
+                "Processor time used, user and system.",
+                &used,
+            )?;
+            let resident = ConstGauge::new(stat.rss_bytes().get());
+            show(
+                "process_resident_memory_bytes",
+                "Resident memory.",
+                &resident,
+            )?;
+            let size = ConstGauge::new(stat.vsize);
+            show("process_virtual_memory_bytes", "Virtual memory.", &size)?;
+            if let Ok(boot) = procfs::boot_time_secs() {
+                let start = Duration::from_secs(boot) + seconds(stat.starttime);
+                let help = "Start time of the process, in seconds since 1970.";
+                show(
+                    "process_start_time_seconds",
+                    help,
+                    &ConstGauge::new(start.as_secs_f64()),
+                )?;
             }
         }
+        if let Ok(open) = this.fd_count() {
+            show(
+                "process_open_fds",
+                "Open file descriptors.",
+                &ConstGauge::new(open),
+            )?;
+        }
+        if let Ok(limits) = this.limits()
+            && let LimitValue::Value(most) = limits.max_open_files.soft_limit
+        {
+            let help = "File descriptors that may be open.";
+            show("process_max_fds", help, &ConstGauge::new(most))?;
+        }
+        Ok(())
     }
 }

@@ -79,7 +79,7 @@ async fn a_standby_is_ready_and_makes_no_call_and_no_write() {
     let calls = "run_operator_service_requests_total";
     assert_eq!(other.sum(calls, |_| true).await, 0.0);
     // It reads: the caches and the Lease.
-    let requests = "rest_client_requests_total";
+    let requests = "run_operator_api_requests_total";
     let reads = |one: &Series| one.labels["method"] == "GET";
     assert!(other.sum(requests, reads).await > 0.0);
     assert_eq!(other.sum(requests, |one| !reads(one)).await, 0.0);

@@ -68,7 +68,7 @@ pub(super) async fn match_those_of_both_servers(world: &World) {
     eventually("both servers and the operator count the same", async || {
         let all = scrape(world).await;
         let by = ["method", "code"];
-        let of_api_server = counts(&all, "rest_client_requests_total", by);
+        let of_api_server = counts(&all, "run_operator_api_requests_total", by);
         let by = ["operation", "code"];
         let of_service = counts(&all, "run_operator_service_requests_total", by);
         let counted = [of_api_server, of_service];

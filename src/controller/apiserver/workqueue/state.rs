@@ -1,11 +1,10 @@
-//! The objects of one queue by their state, with running totals, so that no scan is needed.
+//! The objects of one queue by their state.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
-
-use crate::controller::metrics::QueueTotals;
 
 /// Namespace and name; the namespace of a cluster-scoped object is empty.
 pub(crate) type Name = (String, String);
@@ -23,10 +22,24 @@ pub(super) struct Items {
     ready: Moments,
     /// Objects being reconciled, by start.
     begun: Moments,
-    /// Sum of those starts, in seconds since `first`.
-    begun_sum: f64,
-    /// Reference instant: the first one seen.
-    first: Option<Instant>,
+}
+
+/// The reconciles in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    pub(crate) count: usize,
+    /// Duration of the longest of them so far.
+    pub(crate) longest: Duration,
+}
+
+impl InFlight {
+    /// Those of two queues.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            longest: self.longest.max(other.longest),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -55,7 +68,7 @@ impl Item {
 }
 
 impl Items {
-    /// Replaces the item of an object, or removes it, and updates the totals.
+    /// Replaces the item of an object, or removes it.
     pub(super) fn change(&mut self, name: &Arc<Name>, new: Option<Item>) {
         let old = match new {
             Some(item) => self.all.insert(Arc::clone(name), item),
@@ -66,19 +79,6 @@ impl Items {
         swap(&mut self.timers, name, pending(old), pending(new));
         swap(&mut self.ready, name, old.waits_since(), new.waits_since());
         swap(&mut self.begun, name, old.begun, new.begun);
-        self.begun_sum += self.offset(new.begun) - self.offset(old.begun);
-        if self.begun.is_empty() {
-            // Resets the rounding errors.
-            self.begun_sum = 0.0;
-        }
-    }
-
-    fn offset(&mut self, moment: Option<Instant>) -> f64 {
-        let Some(moment) = moment else {
-            return 0.0;
-        };
-        let first = *self.first.get_or_insert(moment);
-        moment.saturating_duration_since(first).as_secs_f64()
     }
 
     /// Marks the timers that are due.
@@ -112,19 +112,12 @@ impl Items {
         known.map_or_else(|| Arc::new(name), |(known, _)| Arc::clone(known))
     }
 
-    /// What the metrics show.
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "there are far fewer reconciles than 2^52"
-    )]
-    pub(super) fn totals(&mut self, now: Instant) -> QueueTotals {
-        let longest = self.begun.first().map(|(since, _)| *since);
-        let longest = longest.map(|since| now.saturating_duration_since(since));
-        let unfinished = self.offset(Some(now)) * self.begun.len() as f64 - self.begun_sum;
-        QueueTotals {
-            depth: self.ready.len(),
-            active: self.begun.len(),
-            unfinished: unfinished.max(0.0),
+    /// The reconciles in flight.
+    pub(super) fn in_flight(&self, now: Instant) -> InFlight {
+        let oldest = self.begun.first().map(|(since, _)| *since);
+        let longest = oldest.map(|since| now.saturating_duration_since(since));
+        InFlight {
+            count: self.begun.len(),
             longest: longest.unwrap_or_default(),
         }
     }

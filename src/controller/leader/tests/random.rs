@@ -84,12 +84,11 @@ impl Slow {
         let election = &mut self.process.election;
         match (waits.write, waits.answer.filter(|_| answered)) {
             (None, Some(found)) => election.read(now, found),
-            (None, None) => election.read_failed(now),
-            (Some(_), Some(Some(stored))) => election.written(waits.sent, now, stored),
-            (Some(_), Some(None)) => election.write_failed(now, true),
+            (None, None) | (Some(_), Some(None)) => election.failed(now),
+            (Some(_), Some(Some(stored))) => election.written(waits.sent, stored),
             (Some(lease), None) => {
                 self.late.push(lease);
-                election.write_failed(now, false);
+                election.failed(now);
             }
         }
     }

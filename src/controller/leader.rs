@@ -1,0 +1,428 @@
+//! Leader election by a Lease, as in client-go: one operator acts, the others fill their caches and wait.
+//!
+//! The election saves calls and writes. It is not needed for a Run to have at most one run: only the owner of an intent
+//! POSTs, and every write names the version that it replaces (docs/design.md).
+//!
+//! # Guarantees
+//! - A record held by another process is taken over only after this process has seen it unchanged for the record's own
+//!   duration. That is measured by this process's monotonic clock. The holder's `renewTime` is shown to people and
+//!   never compared.
+//! - A leader leads for the renew deadline, counted from the moment when it *sent* its last successful write. Another
+//!   process saw that write later and waits longer, so that two terms never overlap.
+//! - Every write names the version that it replaces. Of two concurrent takeovers one is refused.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::{Api, api::PostParams};
+use tokio::sync::watch;
+use tokio::time::{sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::wall;
+use crate::decide::backoff;
+use crate::util::error_chain;
+
+use super::metrics::Metrics;
+
+#[cfg(test)]
+mod tests;
+
+/// Pause before leadership is checked again. A term that has passed may be renewed, and nothing wakes a waiting task
+/// then.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+/// Leaves room for a failed renewal and one retry before the deadline; client-go's factor.
+const RETRY_ROOM: f64 = 1.2;
+
+/// Whether this process leads.
+#[derive(Clone, Copy, Debug)]
+enum Term {
+    /// There is no election.
+    Unlimited,
+    /// Another process leads, or none.
+    Standby,
+    /// This process leads, at least until then.
+    Until(Instant),
+}
+
+/// Leadership of this process, for the rest of the program.
+#[derive(Clone, Debug)]
+pub struct Leading(watch::Receiver<Term>);
+
+impl Leading {
+    /// Leadership without an election: this process acts from its start.
+    pub fn always() -> Self {
+        Self(watch::channel(Term::Unlimited).1)
+    }
+
+    /// Whether this process may begin an effect. If a leader was stopped for a while and continues, this shows that its
+    /// term has passed, even before it reads its Lease.
+    pub fn holds(&self) -> bool {
+        match *self.0.borrow() {
+            Term::Unlimited => true,
+            Term::Standby => false,
+            Term::Until(end) => Instant::now() < end,
+        }
+    }
+
+    /// Waits until this process leads; forever if the election ends before.
+    pub async fn begun(mut self) {
+        let led = self.0.wait_for(|term| !matches!(term, Term::Standby));
+        if led.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Validity of a Lease, and the intervals of its renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The lease duration in seconds, as the record has it.
+    lease: i32,
+    renew: Duration,
+    retry: Duration,
+}
+
+/// Durations that don't fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// A Lease stores whole seconds.
+    #[error("a lease duration must be whole seconds, at least 1s: {0:?}")]
+    NotSeconds(Duration),
+    /// A leader must have stopped before another process may begin.
+    #[error("the lease duration ({0:?}) must be longer than the renew deadline ({1:?})")]
+    LeaseTooShort(Duration, Duration),
+    /// A failed renewal must be retried before the leader gives up.
+    #[error("the renew deadline ({0:?}) must be longer than 1.2 times the retry period ({1:?})")]
+    DeadlineTooShort(Duration, Duration),
+}
+
+impl Timing {
+    /// Arguments: validity of a record after it was last seen to change, length of a leader's term after its last
+    /// renewal, and the pause between two attempts.
+    pub fn new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, TimingError> {
+        let seconds = i32::try_from(lease.as_secs()).unwrap_or_default();
+        if seconds == 0 || lease.subsec_nanos() > 0 {
+            return Err(TimingError::NotSeconds(lease));
+        }
+        if lease <= renew {
+            return Err(TimingError::LeaseTooShort(lease, renew));
+        }
+        if renew <= retry.mul_f64(RETRY_ROOM) {
+            return Err(TimingError::DeadlineTooShort(renew, retry));
+        }
+        Ok(Self {
+            lease: seconds,
+            renew,
+            retry,
+        })
+    }
+}
+
+/// Reason for which a leader lost the Lease.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// By this process's own clock.
+    #[error("it could not be renewed within {0:?}")]
+    NotRenewed(Duration),
+    /// Another process took it, or a person edited it; no name if nobody holds it.
+    #[error("its holder is now {0:?}")]
+    Taken(String),
+    /// A bug: the election's task has ended.
+    #[error("the election ended unexpectedly")]
+    Ended,
+}
+
+/// A candidate's election, with its calls to the API server.
+pub struct Elector {
+    api: Api<Lease>,
+    election: Election,
+    term: watch::Sender<Term>,
+    metrics: Arc<Metrics>,
+    /// Failed attempts in a row.
+    failures: u32,
+}
+
+impl Elector {
+    /// A candidate for the Lease `name`; no request is made before [`Elector::run`]. The client of `api` repeats
+    /// nothing: the election decides on each attempt. `identity` must be unique to this process.
+    pub fn new(
+        api: Api<Lease>,
+        name: &str,
+        identity: &str,
+        timing: Timing,
+        metrics: Arc<Metrics>,
+    ) -> (Self, Leading) {
+        metrics.set_leader(name, false);
+        let (term, seen) = watch::channel(Term::Standby);
+        let elector = Self {
+            api,
+            election: Election::new(name, identity, timing, Instant::now()),
+            term,
+            metrics,
+            failures: 0,
+        };
+        (elector, Leading(seen))
+    }
+
+    /// Reads, takes over and renews the Lease until it is lost, which is an error, or until `resign`. Then the Lease is
+    /// released, so that the next leader doesn't wait for its expiry. Before `resign` the process must have stopped
+    /// acting.
+    pub async fn run(mut self, resign: CancellationToken) -> Result<(), Lost> {
+        let end = loop {
+            let resigned = resign.is_cancelled();
+            if resigned {
+                self.election.resign(Instant::now());
+            }
+            match self.election.next(Instant::now(), wall()) {
+                Step::Wait(until) => tokio::select! {
+                    () = sleep_until(until.into()) => {}
+                    () = resign.cancelled(), if !resigned => {}
+                },
+                Step::Read => self.read().await,
+                Step::Write(lease) => self.write(&lease).await,
+                Step::End(end) => break end,
+            }
+        };
+        self.term.send_replace(Term::Standby);
+        self.metrics.set_leader(&self.election.name, false);
+        end
+    }
+
+    async fn read(&mut self) {
+        let (api, name) = (self.api.clone(), self.election.name.clone());
+        let Some(found) = self.answer(Instant::now(), api.get_opt(&name)).await else {
+            self.election.failed(Instant::now());
+            return;
+        };
+        let before = self.election.holder().map(str::to_owned);
+        self.election.read(Instant::now(), found);
+        if let Some(holder) = self.election.holder()
+            && before.as_deref() != Some(holder)
+            && self.election.leads_until().is_none()
+        {
+            tracing::info!(lease.name = %name, lease.holder = holder, "standing by; waiting for the Lease");
+        }
+    }
+
+    async fn write(&mut self, lease: &Lease) {
+        let (api, name) = (self.api.clone(), self.election.name.clone());
+        let (params, sent) = (PostParams::default(), Instant::now());
+        let written = if lease.metadata.resource_version.is_some() {
+            self.answer(sent, api.replace(&name, &params, lease)).await
+        } else {
+            self.answer(sent, api.create(&params, lease)).await
+        };
+        let Some(stored) = written else {
+            self.election.failed(Instant::now());
+            return;
+        };
+        self.election.written(sent, stored);
+        if let Some(until) = self.election.leads_until() {
+            let before = self.term.send_replace(Term::Until(until));
+            if matches!(before, Term::Standby) {
+                self.metrics.set_leader(&name, true);
+                tracing::info!(lease.name = %name, "leading; reconciling begins");
+            }
+        }
+    }
+
+    /// The answer to a call for the Lease, if there is one. The call leaves time for another, and ends before this
+    /// process's term.
+    async fn answer<T>(
+        &mut self,
+        sent: Instant,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Option<T> {
+        let until = self.election.leads_until();
+        let most = sent + self.election.timing.renew / 2;
+        let end = until.map_or(most, |until| until.min(most));
+        let error = match timeout_at(end.into(), call).await {
+            Ok(Ok(answer)) => {
+                self.failures = 0;
+                return Some(answer);
+            }
+            // Updated, deleted or already created since it was read: the next read shows it.
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => return None,
+            Ok(Err(error)) => error_chain(&error),
+            Err(_) => format!("no answer within {:?}", end.saturating_duration_since(sent)),
+        };
+        self.failures = self.failures.saturating_add(1);
+        // A leader has few attempts left; of a standby's the first in a row is enough.
+        if self.failures == 1 || until.is_some() {
+            let (name, failures) = (&self.election.name, self.failures);
+            tracing::warn!(lease.name = %name, failures, error, "failed to read or write the Lease; retrying");
+        }
+        None
+    }
+}
+
+/// What the election does next.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    /// Wait until this instant.
+    Wait(Instant),
+    /// Read the Lease.
+    Read,
+    /// Write it: with a resourceVersion, replace that version; without, create it.
+    Write(Box<Lease>),
+    /// This process is no candidate any more: the Lease is lost, or free for others.
+    End(Result<(), Lost>),
+}
+
+/// One process's state in the election, without I/O and without a clock of its own.
+#[derive(Debug)]
+struct Election {
+    name: String,
+    identity: String,
+    timing: Timing,
+    /// Sending time of the last successful write, if this process leads.
+    renewed: Option<Instant>,
+    resigns: bool,
+    /// The Lease as read or written last, on which the next write builds; without a version if there is none.
+    found: Option<Lease>,
+    /// The record as read last, and the time since which this process has read it unchanged.
+    record: Option<(LeaseSpec, Instant)>,
+    /// Time of the next step.
+    due: Instant,
+}
+
+impl Election {
+    fn new(name: &str, identity: &str, timing: Timing, now: Instant) -> Self {
+        Self {
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            timing,
+            renewed: None,
+            resigns: false,
+            found: None,
+            record: None,
+            due: now,
+        }
+    }
+
+    /// End of this process's term, unless it is renewed.
+    fn leads_until(&self) -> Option<Instant> {
+        self.renewed.map(|sent| sent + self.timing.renew)
+    }
+
+    /// Holder of the Lease, as last read.
+    fn holder(&self) -> Option<&str> {
+        self.record.as_ref().and_then(|(record, _)| holder(record))
+    }
+
+    /// Releases the Lease, if this process holds it. The process must have stopped acting.
+    fn resign(&mut self, now: Instant) {
+        if !self.resigns {
+            self.resigns = true;
+            self.due = now;
+        }
+    }
+
+    /// The next step; `clock` is the time that the record shows to people.
+    fn next(&mut self, now: Instant, clock: Timestamp) -> Step {
+        let until = self.leads_until();
+        if self.resigns && until.is_none_or(|until| now >= until) {
+            return Step::End(Ok(()));
+        }
+        if until.is_some_and(|until| now >= until) {
+            return Step::End(Err(Lost::NotRenewed(self.timing.renew)));
+        }
+        if now < self.due {
+            return Step::Wait(until.map_or(self.due, |until| until.min(self.due)));
+        }
+        let Some(lease) = self.found.clone() else {
+            return Step::Read;
+        };
+        let exists = lease.metadata.resource_version.is_some();
+        let record = lease.spec.clone().unwrap_or_default();
+        let holder = holder(&record);
+        if holder != Some(&self.identity) {
+            if self.resigns {
+                return Step::End(Ok(()));
+            }
+            if until.is_some() && exists {
+                let by = holder.unwrap_or_default().to_owned();
+                return Step::End(Err(Lost::Taken(by)));
+            }
+            if let Some(expires) = holder.and_then(|_| self.expires())
+                && now < expires
+            {
+                self.found = None;
+                self.due = expires.min(now + self.pause());
+                return Step::Wait(self.due);
+            }
+        }
+        Step::Write(Box::new(self.to_write(lease, record, clock)))
+    }
+
+    /// Takes in the Lease that was read.
+    fn read(&mut self, now: Instant, found: Option<Lease>) {
+        let record = found.as_ref().map(|l| l.spec.clone().unwrap_or_default());
+        // Only a changed record counts: labels and other metadata are no evidence about the holder.
+        if self.record.as_ref().map(|(record, _)| record) != record.as_ref() {
+            self.record = record.map(|record| (record, now));
+        }
+        self.found = Some(found.unwrap_or_default());
+    }
+
+    /// Takes in a successful write: its sending time, and the Lease as stored.
+    fn written(&mut self, sent: Instant, stored: Lease) {
+        self.found = Some(stored);
+        self.renewed = (!self.resigns).then_some(sent);
+        self.due = sent + self.timing.retry;
+    }
+
+    /// Takes in a call that failed, or whose outcome is not known: the Lease is read again after a pause.
+    fn failed(&mut self, now: Instant) {
+        self.found = None;
+        self.due = now + self.pause();
+    }
+
+    /// End of the record's validity as last seen. Its own duration applies, since its holder uses it.
+    fn expires(&self) -> Option<Instant> {
+        let (record, since) = self.record.as_ref()?;
+        let own = record.lease_duration_seconds.filter(|seconds| *seconds > 0);
+        let seconds = own.unwrap_or(self.timing.lease).unsigned_abs();
+        since.checked_add(Duration::from_secs(seconds.into()))
+    }
+
+    /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
+    /// the identity, so that several processes don't ask at the same time.
+    fn pause(&self) -> Duration {
+        let spread = u32::try_from(backoff::seed(&self.identity, 0) % 200).unwrap_or_default();
+        self.timing.retry * (1000 - spread) / 2000
+    }
+
+    /// The Lease to write, with all other fields unchanged: created, taken over, renewed or released.
+    fn to_write(&self, mut lease: Lease, before: LeaseSpec, clock: Timestamp) -> Lease {
+        let exists = lease.metadata.resource_version.is_some();
+        let mut record = LeaseSpec {
+            lease_duration_seconds: Some(self.timing.lease),
+            renew_time: Some(MicroTime(clock)),
+            ..before
+        };
+        if self.resigns {
+            record.holder_identity = Some(String::new());
+            record.lease_duration_seconds = Some(1);
+            record.acquire_time = Some(MicroTime(clock));
+        } else if holder(&record) != Some(&self.identity) {
+            let transitions = record.lease_transitions.unwrap_or_default().max(0);
+            record.holder_identity = Some(self.identity.clone());
+            record.acquire_time = Some(MicroTime(clock));
+            record.lease_transitions = Some(transitions.saturating_add(i32::from(exists)));
+        }
+        lease.metadata.name = Some(self.name.clone());
+        lease.spec = Some(record);
+        lease
+    }
+}
+
+/// Holder of a record; `None` for an empty name.
+fn holder(record: &LeaseSpec) -> Option<&str> {
+    let holder = record.holder_identity.as_deref();
+    holder.filter(|name| !name.is_empty())
+}
