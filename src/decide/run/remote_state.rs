@@ -169,13 +169,14 @@ impl RemoteState {
 /// Whether the status shows that the run is polled because all stream slots are taken. Once shown it stays until
 /// another change is written while a stream is open: slot rotation costs no write.
 fn polled(f: &Observation<'_>) -> bool {
+    let synced = find(&f.status().conditions, ConditionType::Synced);
+    let shown = synced.is_some_and(|c| c.reason == Reason::Polled.as_str());
     match f.o.stream {
         Stream::Waiting { .. } => true,
-        Stream::Closed => messages::polled_as_shown(f),
+        Stream::Closed => shown,
         Stream::Open => {
-            let shown = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
-            let same = f.memory().seen_state().is_none_or(shown);
-            same && messages::polled_as_shown(f)
+            let same = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            shown && f.memory().seen_state().is_none_or(same)
         }
     }
 }
