@@ -64,6 +64,10 @@ pub struct RunStatus {
     /// cancellation arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_accepted_time: Option<Time>,
+    /// Time at which `activeDeadlineSeconds` was seen to have passed: since then the run is being cancelled, whatever
+    /// becomes of the deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_exceeded_time: Option<Time>,
     /// Time at which the run was last read; written only along with a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_time: Option<Time>,
