@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::api::EventReason;
-use crate::decide::{gitops::Tracker, truncate::escaped};
+use crate::decide::truncate::escaped;
 
 /// Bytes of an Event's text that the API server takes.
 const MAX_NOTE: usize = 1024;
@@ -85,8 +85,11 @@ impl EventDraft {
     }
 
     /// The object has ended and outlives its TTL. One Event, whichever tool tracks the object at that time.
-    pub fn ttl_ignored(by: Tracker) -> Self {
-        Self::new(EventReason::TtlIgnored, by.sentence(), ONCE_IN_A_LIFE)
+    pub fn ttl_ignored(by: &str) -> Self {
+        let message = format!(
+            "spec.ttlSecondsAfterFinished doesn't apply: {by} would create this object again, as a new Run. To delete it, remove it there."
+        );
+        Self::new(EventReason::TtlIgnored, message, ONCE_IN_A_LIFE)
     }
 
     /// The service's latest event.

@@ -175,9 +175,7 @@ fn ended(status: &RunStatus) -> Option<Fact<'_>> {
             Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
             None => String::new(),
         };
-        // The message of Finished also contains the TTL notice.
-        let ready = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
-        format!("{}{ids}", sentence(ready.unwrap_or(finished)))
+        format!("{}{ids}", sentence(finished))
     };
     let since = status.completion_time.as_ref().map(|t| t.0);
     Some(Fact::new(reason, "", message).since(since))

@@ -41,20 +41,6 @@ fn published(before: &RunStatus, after: &RunStatus) -> Vec<EventDraft> {
 }
 
 #[test]
-fn the_event_of_an_end_has_no_notice_of_the_ttl() {
-    let said = |ready: Reason| {
-        let after = with(&[
-            (Type::Finished, true, Reason::Failed, "It failed; gone soon"),
-            (Type::Ready, false, ready, "It failed"),
-        ]);
-        published(&RunStatus::default(), &after)[0].message.clone()
-    };
-    assert_eq!(said(Reason::Failed), "It failed");
-    // Ready says something else.
-    assert_eq!(said(Reason::Active), "It failed; gone soon");
-}
-
-#[test]
 fn a_pause_is_published_by_the_run_whose_call_was_answered_429() {
     let waiting = |reason, error| RunStatus {
         last_error: error,
