@@ -16,14 +16,12 @@ use super::{
 };
 
 mod obstacles;
-mod phrases;
 
-use obstacles::{beside, workspace_name};
+use obstacles::{MAX_QUOTE, ORPHAN, RETRY, beside, workspace_name};
 pub(crate) use obstacles::{
     cancellation_waits, elsewhere, held_back, key_in_use, namespace_not_allowed, workspace_deleted,
     workspace_missing, workspace_not_ready,
 };
-use phrases::{MAX_QUOTE, ORPHAN, RETRY};
 
 pub(crate) fn restored(f: &Observation<'_>) -> Why {
     let own_key = f.spec().idempotency_key.is_some();

@@ -8,7 +8,12 @@ use crate::decide::{
     truncate::{MAX_ERROR, cut},
 };
 
-use super::phrases::{MAX_QUOTE, ORPHAN, RETRY};
+/// Bytes of a quote from the service in a message.
+pub(crate) const MAX_QUOTE: usize = 256;
+/// Instruction for a retry.
+pub(crate) const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
+/// Instruction to delete the object without its run.
+pub(crate) const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be deleted";
 
 pub(crate) fn workspace_name(f: &Observation<'_>) -> String {
     let reference = f.spec().workspace_ref();
