@@ -4,10 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
     api::{EventReason, Phase, Run},
-    decide::{
-        Effect, EventDraft,
-        gitops::{Tracker, tracked_by},
-    },
+    decide::{Effect, EventDraft, gitops::tracked_by},
 };
 
 use crate::{
@@ -144,24 +141,21 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     mark(&mut case.run, &[TRACKING]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
     let ends = case.decide();
-    let by = Tracker {
-        tool: "Argo CD",
-        mark: &TRACKING[1..],
-    };
-    let ignored = ends.events.iter().find(|e| of_the_ttl(e));
-    assert_eq!(ignored, Some(&EventDraft::ttl_ignored(&by.to_string())));
+    let ignored = ends.events.iter().find(|e| of_the_ttl(e)).unwrap();
+    let text = "spec.ttlSecondsAfterFinished doesn't apply: Argo CD (argocd.argoproj.io/tracking-id) would create this object again, as a new Run. To delete it, remove it there.";
+    assert_eq!(ignored.message, text);
     let case = case.settle().read_on();
     let next = case.decide();
     assert!(
         matches!(next.effect, Some(Effect::Release { .. })),
         "{next:?}"
     );
-    assert!(next.status.is_none() && next.events.is_empty(), "{next:?}");
+    assert!(next.status.is_none() && case.news().is_empty(), "{next:?}");
     // If a process ended before it could publish it, the next one does, under the same name.
     let restarted = case.restarted();
     let soon = restarted.decide();
     assert!(soon.status.is_none());
-    assert_eq!(soon.events.iter().find(|e| of_the_ttl(e)), ignored);
+    assert_eq!(soon.events.iter().find(|e| of_the_ttl(e)), Some(ignored));
     let late = restarted.at(300).decide();
     assert!(!late.events.iter().any(of_the_ttl), "it is old then");
 }
@@ -173,18 +167,17 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     // The mark comes before the TTL is due: no write, no deletion is overtaken by it.
     let mut marked = case.clone();
     mark(&mut marked.run, &[KUSTOMIZATION]);
-    let decision = marked.decide();
-    assert!(matches!(decision.events.as_slice(), [event] if of_the_ttl(event)));
+    assert!(matches!(marked.news().as_slice(), [event] if of_the_ttl(event)));
     // However late it comes.
-    let late = marked.clone().at(86_400).decide();
-    assert!(matches!(late.events.as_slice(), [event] if of_the_ttl(event)));
+    let late = marked.clone().at(86_400);
+    assert!(matches!(late.news().as_slice(), [event] if of_the_ttl(event)));
     let mut marked = marked.settle();
     assert_eq!(kept_by(&marked), format!("Flux ({KUSTOMIZATION})"));
     assert_eq!(marked.clone().at(1000).does(), "nothing");
     // Another tool takes over: another keeper, and no Event.
     mark(&mut marked.run, &[TRACKING]);
     unmark(&mut marked.run, &[KUSTOMIZATION]);
-    assert!(marked.decide().events.is_empty());
+    assert_eq!(marked.news(), []);
     assert_eq!(kept_by(&marked), format!("Argo CD ({})", &TRACKING[1..]));
     // The TTL is taken out, then the mark.
     let without = marked.clone().spec(|s| s.ttl_seconds_after_finished = None);

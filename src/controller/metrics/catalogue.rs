@@ -151,14 +151,7 @@ pub const NOT_READY: &[&str] = &[
 /// Causes for which a Kubernetes Event is not published: its object's allowance is used up; 4096 wait already; 2048
 /// wait and it was probably published before a restart; the API server refused it; its namespace is deleted or being
 /// deleted; three attempts got no useful answer.
-pub const DROPPED: &[&str] = &[
-    "too_many",
-    "queue_full",
-    "repeated",
-    "refused",
-    "namespace_gone",
-    "no_answer",
-];
+pub const DROPPED: &[&str] = &["queue_full", "refused", "namespace_gone", "no_answer"];
 
 /// Reason of a reconcile that panicked.
 pub const PANIC: &str = "panic";

@@ -116,12 +116,8 @@ pub enum PauseCause {
 /// Cause for which a Kubernetes Event was not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// Its object's allowance was used up.
-    TooMany,
     /// The queue was full.
     QueueFull,
-    /// The queue was half full, and the Event was probably published before.
-    Repeated,
     /// The API server refused it.
     Refused,
     /// Its namespace is deleted, or being deleted.
@@ -133,9 +129,7 @@ pub enum DropCause {
 impl DropCause {
     fn as_str(self) -> &'static str {
         match self {
-            Self::TooMany => "too_many",
             Self::QueueFull => "queue_full",
-            Self::Repeated => "repeated",
             Self::Refused => "refused",
             Self::NamespaceGone => "namespace_gone",
             Self::NoAnswer => "no_answer",

@@ -6,9 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::controller::flowcontrol::gate::Gate;
-use crate::decide::{
-    events::correlator::Correlator, time::later, workspace::cached_token::Verified,
-};
+use crate::decide::{time::later, workspace::cached_token::Verified};
 use crate::service::{Client, Token};
 
 /// A suspicion triggers a check at most this often, however many Runs raise it.
@@ -53,8 +51,6 @@ pub struct Probe {
     client: Option<(String, Option<Vec<u8>>, Client)>,
     gate: Option<Arc<Gate>>,
     last_good: Option<LastGood>,
-    /// The Kubernetes Events that were published.
-    pub correlator: Correlator,
 }
 
 /// The Secrets' values in the last successful check. They are kept after the Secrets are deleted, so that runs are

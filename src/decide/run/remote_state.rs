@@ -8,7 +8,7 @@ use crate::api::{
     time::whole_seconds,
 };
 use crate::decide::{
-    EventDraft, Stream,
+    Stream,
     cancel_cause::CancelCause,
     conditions::{Conditions, Mirror, Why},
     messages,
@@ -158,18 +158,6 @@ impl RemoteState {
         status.handled_retry = f.retry_annotation().or(status.handled_retry);
         f.memory().event_buffer.fold(&mut status);
         f.with_conditions(status, &self.conditions(f))
-    }
-
-    pub(crate) fn events(&self, f: &Observation<'_>) -> Vec<EventDraft> {
-        let state = f.memory().seen_state().map(|state| cut(state, MAX_STATE));
-        match (self.class, state) {
-            (Some(StateClass::Unmapped), Some(state))
-                if f.status().state.as_deref() != Some(state) =>
-            {
-                vec![EventDraft::unmapped_state(state)]
-            }
-            _ => Vec::new(),
-        }
     }
 }
 

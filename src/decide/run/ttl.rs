@@ -5,9 +5,8 @@ use jiff::Timestamp;
 use crate::api::{ConditionType, RunStatus, conditions::is_true};
 use crate::decide::{
     decision::{Decision, Effect},
-    events::{event::EventDraft, transitions::RECENT},
     observation::Observation,
-    time::{after_stored, later},
+    time::after_stored,
 };
 
 /// Deletes the object after its TTL.
@@ -36,14 +35,4 @@ pub(crate) fn record_keeper(f: &Observation<'_>, status: &mut RunStatus) {
     if is_true(&status.conditions, ConditionType::Finished) && !f.deleting() {
         status.kept_by = f.kept_by().map(|by| by.to_string());
     }
-}
-
-/// The Event for a status that names a keeper for the first time. For a recent end it is published again, in case the
-/// previous process ended before publishing it.
-pub(crate) fn event(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<EventDraft> {
-    let after = next.unwrap_or(f.status());
-    let by = after.kept_by.as_deref()?;
-    let ended = after.completion_time.as_ref();
-    let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
-    (recent || f.status().kept_by.is_none()).then(|| EventDraft::ttl_ignored(by))
 }
