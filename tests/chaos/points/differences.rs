@@ -69,7 +69,9 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
             one_more && check && unanswered.contains(&case.fault)
         }
         // "The end of a Run that still has its finalizer": else it is lost with the process.
-        "Run/Cancelled" | "Run/Succeeded" => killed && seen < expected,
+        "Run/Cancelled" | "Run/DeadlineExceeded" | "Run/Failed" | "Run/Succeeded" => {
+            killed && seen < expected
+        }
         // "For an object that no longer exists by then nothing is published": lost with the process, or with
         // the answer.
         "Run/Orphaned" => killed && gone.run && seen < expected,
