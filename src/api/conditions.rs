@@ -154,6 +154,8 @@ reasons! {
     RunNotFound,
     /// The mirror is up to date.
     Mirrored,
+    /// It is up to date, and read by polls between the turns for an event stream.
+    Polled,
     /// The service can't be reached, or answers with errors.
     ServiceUnavailable,
     /// The service rejected the token.

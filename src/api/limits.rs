@@ -39,6 +39,8 @@ pub const MAX_SENT_KEY: usize = 512;
 pub const MAX_WORKSPACE_ID: usize = 255;
 /// Bytes of a provider's or a region's name.
 pub const MAX_PLACE: usize = 128;
+/// `status.keptBy`: a tool and one of its marks.
+pub const MAX_KEEPER: usize = 128;
 /// Characters of an image reference.
 pub const MAX_IMAGE: usize = 2048;
 /// Characters of an object's name, and of a Secret's key.

@@ -60,10 +60,19 @@ pub struct RunStatus {
     /// Time at which the run was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
+    /// The tool that would create this object again, as a new Run, and its label or annotation: with it
+    /// `ttlSecondsAfterFinished` doesn't delete the object. To delete it, remove it from the tool's source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_KEEPER))]
+    pub kept_by: Option<String>,
     /// Time at which the service last accepted a cancellation. Absent if the run ended before an answer to a
     /// cancellation arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_accepted_time: Option<Time>,
+    /// Time at which `activeDeadlineSeconds` was seen to have passed: since then the run is being cancelled, whatever
+    /// becomes of the deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_exceeded_time: Option<Time>,
     /// Time at which the run was last read; written only along with a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_time: Option<Time>,

@@ -110,7 +110,7 @@ pub struct ControllerArgs {
     )]
     pub max_streams: u32,
 
-    /// Publishes the service's own events as Kubernetes Events, too: the latest one, at most one in ten seconds.
+    /// Publishes the service's own events as Kubernetes Events, too: the latest one, at most one a minute.
     #[arg(long, env = "RUN_OPERATOR_SERVICE_EVENTS")]
     pub service_events: bool,
 

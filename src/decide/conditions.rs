@@ -14,7 +14,7 @@ use super::truncate::{MAX_SENTENCES, cut};
 
 const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often a stream waits for its place.
-pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
+const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
 
 /// Conditions of a Run: one variant for each row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +124,6 @@ pub(crate) fn set_condition(
     conditions::set(conditions, update, generation, wall);
 }
 
-fn mirrored(polled: bool) -> &'static str {
-    if polled { POLLED } else { STREAMED }
-}
-
 /// One row of the table.
 #[allow(
     clippy::struct_excessive_bools,
@@ -211,7 +207,8 @@ impl Row {
     fn at_the_service(phase: Phase, mirror: &Mirror) -> Self {
         let synced = match &mirror.stale {
             Some(why) => (false, why.clone()),
-            None => (true, Why::new(Reason::Mirrored, mirrored(mirror.polled))),
+            None if mirror.polled => (true, Why::new(Reason::Polled, POLLED)),
+            None => (true, Why::new(Reason::Mirrored, STREAMED)),
         };
         Self {
             phase,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::event::EventDraft, failure::Call};
+use super::{events::EventDraft, failure::Call};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Decision {
     pub follow: Follow,
     /// Number of the events received by this process that the status shows once it is written.
     pub shown: usize,
-    /// Kubernetes Events to publish after the status is written; none that this process published before.
+    /// Kubernetes Events to publish after the status is written, unless one of their name was published before.
     pub events: Vec<EventDraft>,
 }
 

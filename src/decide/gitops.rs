@@ -52,15 +52,9 @@ pub fn tracked_by(meta: &ObjectMeta) -> Option<Tracker> {
     .or_else(|| argo(names::INSTANCE, label(names::INSTANCE)))
 }
 
-/// Begins the notice in the Finished condition, so that it can be removed together with the marks.
-pub(crate) const NOTICE: &str = "spec.ttlSecondsAfterFinished doesn't apply: ";
-
-impl Tracker {
-    /// The notice for an ended Run that outlives its TTL.
-    pub fn sentence(&self) -> String {
-        format!(
-            "{NOTICE}{} would create this object again, as a new Run (it carries {}). To delete it, remove it there.",
-            self.tool, self.mark
-        )
+/// As in `Argo CD (argocd.argoproj.io/tracking-id)`.
+impl std::fmt::Display for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.tool, self.mark)
     }
 }

@@ -1,25 +1,23 @@
 //! Messages of the conditions. Each names the cause and, if a person must act, the remedy. None contains a time or a
 //! counter: each change of one would cost a write.
 
-use crate::api::{ConditionType, Intent, Phase, Reason, conditions, status::Refusal};
+use crate::api::{ConditionType, Intent, Phase, Reason, conditions::find, status::Refusal};
 
 use super::{
     cancel_cause::CancelCause,
-    conditions::{POLLED, Why},
+    conditions::Why,
     failure::{Call, CallFailures, Class},
     observation::Observation,
     truncate::{MAX_QUOTE, cut},
 };
 
 mod obstacles;
-mod phrases;
 
-use obstacles::{beside, workspace_name};
+use obstacles::{ORPHAN, RETRY, beside, workspace_name};
 pub(crate) use obstacles::{
     cancellation_waits, elsewhere, held_back, key_in_use, namespace_not_allowed, workspace_deleted,
     workspace_missing, workspace_not_ready,
 };
-use phrases::{ORPHAN, RETRY};
 
 pub(crate) fn restored(f: &Observation<'_>) -> Why {
     let own_key = f.spec().idempotency_key.is_some();
@@ -169,25 +167,9 @@ pub(crate) fn refused_before(refusal: &Refusal) -> Why {
     Why::new(refusal.reason, message)
 }
 
-/// After a restart: the reason for staleness in the status.
-pub(crate) fn stale_as_shown(f: &Observation<'_>) -> Option<Why> {
-    stored(f, ConditionType::Synced, "False")
-}
-
-/// After a restart: the reason of Stalled in the status.
-pub(crate) fn as_shown(f: &Observation<'_>) -> Option<Why> {
-    stored(f, ConditionType::Stalled, "True")
-}
-
-/// Whether the status shows that the run is polled because there is no place for its stream.
-pub(crate) fn polled_as_shown(f: &Observation<'_>) -> bool {
-    let synced = conditions::find(&f.status().conditions, ConditionType::Synced);
-    synced.is_some_and(|c| c.status == "True" && c.message == POLLED)
-}
-
-fn stored(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
-    let condition =
-        conditions::find(&f.status().conditions, kind).filter(|c| c.status == status)?;
+/// Why the status shows this, as in Synced=False or Stalled=True: repeated after a restart.
+pub(crate) fn as_shown(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
+    let condition = find(&f.status().conditions, kind).filter(|c| c.status == status)?;
     let reason = Reason::named(&condition.reason)?;
     Some(Why::new(reason, condition.message.clone()))
 }

@@ -47,7 +47,7 @@ pub mod undecodable;
 pub mod workspace;
 
 pub use decision::{Decision, Effect, Follow};
-pub use events::event::EventDraft;
+pub use events::EventDraft;
 pub use memory::{Learned, Learning, Memory};
 pub use observed::{CallDelay, Observed, Session, Settings, Stream, WorkspaceView};
 pub use run::decide;

@@ -69,6 +69,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
 #[case::observed_generation(json!({"observedGeneration": -2}), "status.observedGeneration", "greater than or equal to -1")]
 #[case::run_id(json!({"runId": ""}), "status.runId", "at least 1 chars")]
 #[case::state(json!({"state": "x".repeat(257)}), "status.state", "more than 256")]
+#[case::kept_by(json!({"keptBy": "x".repeat(129)}), "status.keptBy", "more than 128")]
 #[case::events(
     json!({"events": many(11, |_| json!({"type": "x", "time": "2026-01-01T00:00:00Z"}))}),
     "status.events", "at most 10 items"

@@ -1,11 +1,11 @@
 //! `ttlSecondsAfterFinished` never overtakes a mark of Argo CD, Flux or Helm. What it deletes, and when, is proved in
 //! `policy`.
 
-use run_operator::api::{ConditionType as Type, Run};
+use run_operator::api::Run;
 use serde_json::json;
 
 use crate::stale::stage;
-use crate::support::{Asked, Fault, Hook, condition_of, eventually};
+use crate::support::{Asked, Fault, Hook, eventually};
 
 /// The operator has decided on the deletion when the mark comes: it carries the version that it was decided on. A last
 /// event of the run may lead to a write, and that to a second deletion.
@@ -30,8 +30,8 @@ async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     })
     .await;
     let told = |run: &Run| {
-        let finished = condition_of(run, Type::Finished);
-        finished.is_some_and(|finished| finished.message.contains("Argo CD"))
+        let keeper = run.status.as_ref().and_then(|s| s.kept_by.as_deref());
+        keeper == Some("Argo CD (argocd.argoproj.io/instance)")
     };
     world.run_until("marked", "stays and says why", told).await;
     world.create_run("unmarked", at_once).await;

@@ -136,7 +136,7 @@ pub(crate) struct Ghost {
     /// Processes that wrote an intent into it: a bit each.
     pub(crate) owners: u16,
     pub(crate) run_id: Option<String>,
-    /// Somebody took its deadline away when the status showed a cancellation.
+    /// Somebody took its deadline away when the status showed that it had passed.
     pub(crate) overdue: bool,
     /// Since its deletion a cancel was answered with not found.
     pub(crate) cancel_denied: bool,

@@ -1,9 +1,10 @@
 //! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: from when they count, and what changes them.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::Phase;
 
 use crate::conditions::overdue;
-use crate::support::{Case, condition, not_ready, problem, view};
+use crate::support::{Case, at, condition, not_ready, problem, view};
 
 /// Submitted at second 0 and running.
 fn running() -> Case {
@@ -99,6 +100,8 @@ fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
 #[test]
 fn a_shown_deadline_cancels_though_it_is_moved() {
     let later = shown_overdue().spec(|s| s.active_deadline_seconds = Some(3000));
+    let since = later.settled().deadline_exceeded_time;
+    assert_eq!(since, Some(Time(at(31))));
     assert_eq!(later.clone().does(), "cancel");
     assert_eq!(later.restarted().settle().does(), "cancel");
 }
@@ -138,6 +141,7 @@ fn the_services_final_state_outranks_the_deadline() {
             .at(31);
         let status = case.got(Ok(view(state))).settled();
         assert_eq!(status.phase, Some(phase), "{state}");
+        assert_eq!(status.deadline_exceeded_time, None, "nothing was cancelled");
         assert_eq!(
             condition(&status, "Finished").map(|c| c.1).as_deref(),
             Some(reason)

@@ -44,7 +44,7 @@ fn a_deleted_object_has_only_the_events_of_its_release(
 ) {
     let decision = Decision {
         effect: Some(effect),
-        events: vec![EventDraft::new(EventReason::Cancelled, "it ended", "")],
+        events: vec![EventDraft::new(EventReason::Cancelled, "", "it ended")],
         ..Decision::quiet()
     };
     assert_eq!(decision.events_due(deleted).len(), published);

@@ -4,11 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
     api::{EventReason, Phase, Run},
-    decide::{
-        Effect, EventDraft,
-        failure::RunView,
-        gitops::{Tracker, tracked_by},
-    },
+    decide::{Effect, EventDraft, gitops::tracked_by},
 };
 
 use crate::{
@@ -51,11 +47,9 @@ fn succeeded(marks: &[&str]) -> Case {
     case
 }
 
-/// The message of the Finished condition.
-fn said(case: &Case) -> String {
-    let conditions = case.settled().conditions;
-    let finished = conditions.iter().find(|c| c.type_ == "Finished");
-    finished.map(|c| c.message.clone()).unwrap_or_default()
+/// The tool and its mark, as the status names them; empty without one.
+fn kept_by(case: &Case) -> String {
+    case.settled().kept_by.unwrap_or_default()
 }
 
 const TRACKING: &str = "@argocd.argoproj.io/tracking-id";
@@ -98,7 +92,7 @@ fn a_ttl_deletes_no_object_that_would_come_back(
     assert_eq!(tracked_by(&case.run.metadata).map(|by| by.tool), tool);
     assert_eq!(case.clone().at(10).does(), "nothing");
     let due = case.clone().at(11);
-    let told = said(&due);
+    let keeper = kept_by(&due);
     if let Some(tool) = tool {
         assert_eq!(due.does(), "nothing");
         assert_eq!(
@@ -106,15 +100,12 @@ fn a_ttl_deletes_no_object_that_would_come_back(
             None,
             "nothing will be due later either"
         );
-        let words = [
-            "spec.ttlSecondsAfterFinished doesn't apply",
-            tool,
-            "as a new Run",
-        ];
-        assert!(words.iter().all(|w| told.contains(w)), "{told}");
+        assert!(keeper.starts_with(&format!("{tool} (")), "{keeper}");
+        let mark = keeper[tool.len() + 2..].trim_end_matches(')');
+        assert!(marks.iter().any(|m| m.ends_with(mark)), "{keeper}");
     } else {
         assert_eq!(due.does(), "delete");
-        assert!(!told.contains("ttlSecondsAfterFinished"), "{told}");
+        assert_eq!(keeper, "");
     }
 }
 
@@ -150,24 +141,21 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     mark(&mut case.run, &[TRACKING]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
     let ends = case.decide();
-    let by = Tracker {
-        tool: "Argo CD",
-        mark: &TRACKING[1..],
-    };
-    let ignored = ends.events.iter().find(|e| of_the_ttl(e));
-    assert_eq!(ignored, Some(&EventDraft::ttl_ignored(by)));
+    let ignored = ends.events.iter().find(|e| of_the_ttl(e)).unwrap();
+    let text = "spec.ttlSecondsAfterFinished doesn't apply: Argo CD (argocd.argoproj.io/tracking-id) would create this object again, as a new Run. To delete it, remove it there.";
+    assert_eq!(ignored.message, text);
     let case = case.settle().read_on();
     let next = case.decide();
     assert!(
         matches!(next.effect, Some(Effect::Release { .. })),
         "{next:?}"
     );
-    assert!(next.status.is_none() && next.events.is_empty(), "{next:?}");
+    assert!(next.status.is_none() && case.news().is_empty(), "{next:?}");
     // If a process ended before it could publish it, the next one does, under the same name.
     let restarted = case.restarted();
     let soon = restarted.decide();
     assert!(soon.status.is_none());
-    assert_eq!(soon.events.iter().find(|e| of_the_ttl(e)), ignored);
+    assert_eq!(soon.events.iter().find(|e| of_the_ttl(e)), Some(ignored));
     let late = restarted.at(300).decide();
     assert!(!late.events.iter().any(of_the_ttl), "it is old then");
 }
@@ -176,28 +164,26 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
 #[test]
 fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     let case = succeeded(&[]);
-    let plain = said(&case);
     // The mark comes before the TTL is due: no write, no deletion is overtaken by it.
     let mut marked = case.clone();
     mark(&mut marked.run, &[KUSTOMIZATION]);
-    let decision = marked.decide();
-    assert!(matches!(decision.events.as_slice(), [event] if of_the_ttl(event)));
+    assert!(matches!(marked.news().as_slice(), [event] if of_the_ttl(event)));
     // However late it comes.
-    let late = marked.clone().at(86_400).decide();
-    assert!(matches!(late.events.as_slice(), [event] if of_the_ttl(event)));
+    let late = marked.clone().at(86_400);
+    assert!(matches!(late.news().as_slice(), [event] if of_the_ttl(event)));
     let mut marked = marked.settle();
-    assert!(said(&marked).starts_with(&plain) && said(&marked) != plain);
+    assert_eq!(kept_by(&marked), format!("Flux ({KUSTOMIZATION})"));
     assert_eq!(marked.clone().at(1000).does(), "nothing");
-    // Another tool takes over: another message, and no Event.
+    // Another tool takes over: another keeper, and no Event.
     mark(&mut marked.run, &[TRACKING]);
     unmark(&mut marked.run, &[KUSTOMIZATION]);
-    assert!(marked.decide().events.is_empty());
-    assert!(said(&marked).contains("Argo CD") && !said(&marked).contains("Flux"));
+    assert_eq!(marked.news(), []);
+    assert_eq!(kept_by(&marked), format!("Argo CD ({})", &TRACKING[1..]));
     // The TTL is taken out, then the mark.
     let without = marked.clone().spec(|s| s.ttl_seconds_after_finished = None);
-    assert_eq!(said(&without), plain);
+    assert_eq!(kept_by(&without), "");
     unmark(&mut marked.run, &[TRACKING]);
-    assert_eq!(said(&marked), plain);
+    assert_eq!(kept_by(&marked), "");
     assert_eq!(marked.at(11).does(), "delete");
 }
 
@@ -208,21 +194,8 @@ fn of_an_object_that_is_being_deleted_no_ttl_is_spoken() {
     mark(&mut case.run, &[TRACKING]);
     let case = case.submitted("running").deleting();
     let case = case.got(Ok(view("succeeded"))).settle();
-    assert!(!said(&case).contains("ttlSecondsAfterFinished"));
+    assert_eq!(kept_by(&case), "");
     assert_eq!(case.reasons(), ["Submitted", "Succeeded"]);
-}
-
-#[test]
-fn the_event_of_the_end_does_not_mention_the_ttl() {
-    let case = succeeded(&[TRACKING]);
-    assert!(said(&case).contains("ttlSecondsAfterFinished"));
-    let ends = case
-        .events
-        .iter()
-        .filter(|n| n.reason.as_str() == "Succeeded");
-    let texts: Vec<_> = ends.map(|n| n.message.as_str()).collect();
-    assert_eq!(texts.len(), 1);
-    assert!(!texts[0].contains("ttlSecondsAfterFinished"), "{texts:?}");
 }
 
 #[test]
@@ -231,20 +204,7 @@ fn without_a_ttl_it_is_not_mentioned() {
     mark(&mut case.run, &[TRACKING, KUSTOMIZATION]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
     assert!(!case.decide().events.iter().any(of_the_ttl));
-    assert!(!said(&case).contains("ttlSecondsAfterFinished"));
-}
-
-/// The message has a bound, and contains text of the service.
-#[test]
-fn a_state_that_imitates_the_ttl_message_causes_no_write_loop() {
-    let state = "done. spec.ttlSecondsAfterFinished doesn't apply: ".repeat(40);
-    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(0));
-    mark(&mut case.run, &[TRACKING]);
-    let case = case.submitted(&state).got(Ok(RunView {
-        run_id: None,
-        ..view(&state)
-    }));
-    case.settle();
+    assert_eq!(kept_by(&case), "");
 }
 
 const MARKS: &[&str] = &[

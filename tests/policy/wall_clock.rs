@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{CallDelay, Decision, event_buffer::Received, failure::Failure},
+    decide::{CallDelay, event_buffer::Received, failure::Failure},
 };
 
 use crate::support::{Case, UID, at, bare, hopeless, lost, name, problem, view};
@@ -99,13 +99,14 @@ fn paced() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// The effect, the status and the time of the next reconcile.
-fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
+/// The effect, the status, the Events and the time of the next reconcile.
+fn gist(case: &Case) -> impl PartialEq + std::fmt::Debug + use<> {
+    let decision = case.decide();
     (
         name(decision.effect.as_ref()),
         decision.requeue_at,
-        decision.events.clone(),
-        decision.status.clone(),
+        case.news(),
+        decision.status,
     )
 }
 
@@ -117,14 +118,14 @@ fn nothing_that_is_paced_notices_a_step_of_the_wall_clock() {
         for second in [0, 1, 2, 10, 59, 60, 61, 300, 601, 3700] {
             let case = case.clone().at(second);
             // What is new is stored with its time; what isn't stays as it is.
-            let (before, settled) = (gist(&case.decide()), case.decide().status.is_none());
+            let (before, settled) = (gist(&case), case.decide().status.is_none());
             for step in STEPS {
-                let after = case.clone().wall_steps(step).decide();
+                let after = case.clone().wall_steps(step);
                 if settled {
                     assert_eq!(gist(&after), before, "{what}, second {second}, {step}");
                 }
                 assert_eq!(
-                    after.requeue_at,
+                    after.decide().requeue_at,
                     case.decide().requeue_at,
                     "{what}, {second}, {step}"
                 );

@@ -4,35 +4,31 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 // Not events.k8s.io/v1: it has no lastTimestamp, and `kubectl describe` orders Events only by that.
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::{Resource, ResourceExt, api::PostParams, core::Request};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 use crate::api::names;
 use crate::clock::wall;
 use crate::controller::metrics::{DropCause, Metrics};
-use crate::decide::{
-    backoff,
-    events::{correlator::Batch, event::EventDraft},
-    truncate::cut,
-};
+use crate::decide::{EventDraft, backoff, truncate::cut};
 use crate::util::{error_chain, lock};
 
 /// Time limit of one attempt to send an Event.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts per Event, if the API server gives no answer, a 429 or a 5xx.
 const TRIES: u32 = 3;
-/// Limit on Events waiting to be sent; further ones are dropped and counted. Events that were probably published before
-/// take up at most half: a start repeats recent Events, and must not displace new ones.
+/// Limit on Events waiting to be sent; further ones are dropped and counted.
 const QUEUE: usize = 4096;
-/// Minimum time between two Events: 50 a second, like kubelet's own limit.
-const APART: Duration = Duration::from_millis(20);
 /// Events in flight at the same time.
 const IN_FLIGHT: usize = 8;
+/// Names remembered, so that what is published again costs no request: those of five minutes at 50 Runs a second. Then all
+/// are forgotten, and the API server refuses what it has.
+const REMEMBERED: usize = 32_768;
 /// Time for sending the rest at the end of the process.
 const DRAIN: Duration = Duration::from_secs(3);
 /// Namespace of Events about objects without a namespace.
@@ -43,15 +39,17 @@ const MAX_INSTANCE: usize = 128;
 /// hash.
 const MAX_STEM: usize = 200;
 
-/// Publishes Events. Their names are a hash of the object's uid and the Event's identity, so that a restart never
-/// publishes the same Event twice.
+/// Publishes Events. Their names are a hash of the object's uid and the Event's reason and occasion, so that none is
+/// published twice, by this process or the next.
 pub struct Recorder {
     client: kube::Client,
     process: String,
     metrics: Arc<Metrics>,
-    sender: mpsc::Sender<Event>,
+    /// `None` at the end of the process.
+    sender: Mutex<Option<mpsc::Sender<Event>>>,
     receiver: Mutex<Option<mpsc::Receiver<Event>>>,
-    closed: CancellationToken,
+    /// Hashes of the names.
+    published: Mutex<HashSet<u64>>,
     /// Namespaces for which a refusal was logged.
     refused: Mutex<HashSet<String>>,
 }
@@ -64,27 +62,38 @@ impl Recorder {
             client,
             process: cut(process, MAX_INSTANCE).to_owned(),
             metrics,
-            sender,
+            sender: Mutex::new(Some(sender)),
             receiver: Mutex::new(Some(receiver)),
-            closed: CancellationToken::new(),
+            published: Mutex::default(),
             refused: Mutex::default(),
         }
     }
 
-    /// Queues these Events. Never waits.
-    pub fn publish<K>(&self, object: &K, batch: &Batch)
+    /// Queues an Event, unless this process had one of its name. Never waits. Returns whether it is new.
+    pub fn publish<K>(&self, object: &K, draft: &EventDraft) -> bool
     where
         K: Resource<DynamicType = ()>,
     {
-        self.metrics
-            .events_dropped(DropCause::TooMany, batch.dropped);
-        for draft in &batch.events {
-            if draft.repeated && self.sender.capacity() < QUEUE / 2 {
-                self.metrics.events_dropped(DropCause::Repeated, 1);
-            } else if self.sender.try_send(self.event(object, draft)).is_err() {
-                self.metrics.events_dropped(DropCause::QueueFull, 1);
-            }
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
+        let name = backoff::seed(&name, 0);
+        let mut published = lock(&self.published);
+        if !published.insert(name) {
+            return false;
         }
+        if published.len() > REMEMBERED {
+            published.clear();
+        }
+        drop(published);
+        let event = self.event(object, draft, name);
+        let sender = lock(&self.sender);
+        let queued = sender
+            .as_ref()
+            .is_some_and(|sender| sender.try_send(event).is_ok());
+        if !queued {
+            self.metrics.events_dropped(DropCause::QueueFull, 1);
+        }
+        true
     }
 
     /// Sends the queued Events until [`Recorder::close`].
@@ -92,56 +101,31 @@ impl Recorder {
         let Some(mut receiver) = lock(&self.receiver).take() else {
             return;
         };
-        let permits = Arc::new(Semaphore::new(IN_FLIGHT));
-        let sends = TaskTracker::new();
-        let mut ticks = interval(APART);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let event = tokio::select! {
-                biased;
-                event = receiver.recv() => event,
-                () = self.closed.cancelled(), if !receiver.is_closed() => {
-                    receiver.close();
-                    continue;
-                }
-            };
-            let Some(event) = event else {
-                break;
-            };
-            ticks.tick().await;
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-                break;
-            };
-            let recorder = Arc::clone(&self);
-            sends.spawn(async move {
-                recorder.send(&event).await;
-                drop(permit);
-            });
-        }
-        sends.close();
-        sends.wait().await;
+        let queued = stream::poll_fn(|context| receiver.poll_recv(context));
+        let send = |event| self.send(event);
+        queued.for_each_concurrent(IN_FLIGHT, send).await;
     }
 
-    /// Ends [`Recorder::deliver`] when the queue is empty, or after [`DRAIN`]. The next process publishes recent Events
-    /// that were not sent.
+    /// Ends [`Recorder::deliver`] when the queue is empty, or after [`DRAIN`].
     pub async fn close(&self, delivery: impl Future) {
-        self.closed.cancel();
+        lock(&self.sender).take();
         if timeout(DRAIN, delivery).await.is_err() {
             tracing::debug!("shutdown timed out with Kubernetes Events unsent");
         }
     }
 
-    async fn send(&self, event: &Event) {
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+    async fn send(&self, event: Event) {
         for attempt in 1..=TRIES {
-            let error = match timeout(TIMEOUT, self.create(namespace, event)).await {
+            let error = match timeout(TIMEOUT, self.create(&event)).await {
                 Ok(Ok(())) => return,
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => return,
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
-            if attempt == TRIES || !error.as_ref().is_none_or(transient) {
-                self.failed(event, namespace, error.as_ref());
+            let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
+            if attempt == TRIES || cause != DropCause::NoAnswer {
+                self.metrics.events_dropped(cause, 1);
+                self.log(&event, cause, error.as_ref());
                 return;
             }
             sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
@@ -149,64 +133,45 @@ impl Recorder {
     }
 
     /// Creates an Event. The stored one, with which the API server answers, is not decoded.
-    async fn create(&self, namespace: &str, event: &Event) -> kube::Result<()> {
+    async fn create(&self, event: &Event) -> kube::Result<()> {
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
-        let request = Request::new(Event::url_path(&(), Some(namespace)))
+        let path = Event::url_path(&(), event.metadata.namespace.as_deref());
+        let request = Request::new(path)
             .create(&PostParams::default(), body)
             .map_err(kube::Error::BuildRequest)?;
         self.client.request_text(request).await.map(drop)
     }
 
-    /// Logs and counts an Event that is not published; no error means no answer.
-    fn failed(&self, event: &Event, namespace: &str, error: Option<&kube::Error>) {
-        let cause = if let Some(error) = error {
-            self.log(event, namespace, error);
-            cause_of(error)
-        } else {
-            tracing::warn!(
-                k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(),
-                seconds = TIMEOUT.as_secs(), "failed to publish an Event: no answer"
-            );
-            DropCause::NoAnswer
+    /// Logs a dropped Event. A refusal is logged once for each namespace, since missing permissions would fill the log;
+    /// in a namespace that is being deleted no Event can be created, and that is not logged.
+    fn log(&self, event: &Event, cause: DropCause, error: Option<&kube::Error>) {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let logged = match cause {
+            DropCause::NamespaceGone => false,
+            DropCause::Refused => lock(&self.refused).insert(namespace.to_owned()),
+            DropCause::QueueFull | DropCause::NoAnswer => true,
         };
-        self.metrics.events_dropped(cause, 1);
+        if logged {
+            let error = error.map_or_else(|| "no answer".to_owned(), |error| error_chain(error));
+            tracing::warn!(
+                k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(), %error,
+                "failed to publish an Event; a refusal is logged once for each namespace"
+            );
+        }
     }
 
-    /// Logs a failed Event. A refusal is logged once per namespace, since missing permissions would fill the log. In a
-    /// namespace that is being deleted no Event can be created; that is logged at debug level.
-    fn log(&self, event: &Event, namespace: &str, error: &kube::Error) {
-        let reason = event.reason.as_deref();
-        if namespace_deleted(error) {
-            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "the namespace is being deleted; the Event is dropped");
-            return;
-        }
-        let refused = matches!(error, kube::Error::Api(status) if status.code == 403);
-        if refused && !lock(&self.refused).insert(namespace.to_owned()) {
-            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "not allowed to publish an Event; it is dropped");
-            return;
-        }
-        tracing::warn!(
-            k8s.namespace.name = %namespace, event.reason = reason, error = %error_chain(error),
-            "failed to publish an Event; a refusal is logged once for each namespace"
-        );
-    }
-
-    fn event<K>(&self, object: &K, draft: &EventDraft) -> Event
+    fn event<K>(&self, object: &K, draft: &EventDraft, name: u64) -> Event
     where
         K: Resource<DynamicType = ()>,
     {
-        let uid = object.uid().unwrap_or_default();
-        let reason = draft.reason.as_str();
-        let hash = backoff::seed(&format!("{uid}/{reason}/{}", draft.identity), 0);
         let stem: String = object.name_any().chars().take(MAX_STEM).collect();
+        let namespace = object.namespace();
         let reference: ObjectReference = object.object_ref(&());
         let now = wall();
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{}.{hash:016x}", stem.trim_end_matches(['.', '-']))),
-                namespace: object
-                    .namespace()
-                    .or_else(|| Some(CLUSTER_EVENTS.to_owned())),
+                name: Some(format!("{}.{name:016x}", stem.trim_end_matches(['.', '-']))),
+                namespace: namespace.or_else(|| Some(CLUSTER_EVENTS.to_owned())),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
@@ -214,7 +179,7 @@ impl Recorder {
             last_timestamp: Some(Time(now)),
             count: Some(1),
             type_: Some(draft.reason.kind().as_str().to_owned()),
-            reason: Some(reason.to_owned()),
+            reason: Some(draft.reason.as_str().to_owned()),
             action: Some(draft.reason.action().to_owned()),
             message: Some(draft.message.clone()),
             source: Some(EventSource {
@@ -231,31 +196,17 @@ impl Recorder {
 
 /// Cause for dropping an Event.
 fn cause_of(error: &kube::Error) -> DropCause {
-    if namespace_deleted(error) {
+    let kube::Error::Api(status) = error else {
+        return DropCause::NoAnswer;
+    };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    if status.code == 404 || causes.any(|cause| cause.reason == "NamespaceTerminating") {
         DropCause::NamespaceGone
-    } else if transient(error) {
+    } else if status.code == 429 || status.code >= 500 {
         DropCause::NoAnswer
     } else {
         DropCause::Refused
     }
-}
-
-/// Whether another attempt may succeed soon.
-fn transient(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
-        _ => true,
-    }
-}
-
-/// Whether the namespace is deleted or being deleted.
-fn namespace_deleted(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else {
-        return false;
-    };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut terminating = causes.filter(|cause| cause.reason == "NamespaceTerminating");
-    status.code == 404 || terminating.next().is_some()
 }
 
 #[cfg(test)]
@@ -267,32 +218,27 @@ mod tests {
     use crate::controller::apiserver::silent;
 
     /// Nothing is delivered here: the queue only fills.
-    /// Proves: P-events-once
+    /// Proves: P-events-bounded
     #[tokio::test]
-    async fn events_that_find_no_place_in_the_queue_are_counted_by_cause() {
+    async fn an_event_is_queued_once_and_counted_if_it_finds_no_place() {
         let metrics = Arc::new(Metrics::new());
         let recorder = Recorder::new(silent(), "process", Arc::clone(&metrics));
         let spec = json!({"workload": {"image": "ghcr.io/acme/train:1.4"}});
         let run = Run::new("train", serde_json::from_value(spec).unwrap());
-        let publish = |repeated, dropped| {
-            let draft = EventDraft {
-                repeated,
-                ..EventDraft::new(EventReason::Retrying, "again", "")
-            };
-            let events = vec![draft; QUEUE];
-            recorder.publish(&run, &Batch { events, dropped });
+        let publish = |occasion: usize| {
+            let draft = EventDraft::new(EventReason::Retrying, occasion.to_string(), "again");
+            recorder.publish(&run, &draft)
         };
-        let counted = |cause: &str| {
+        let dropped = || {
             let text = metrics.encode().unwrap();
-            let series = format!("run_operator_events_dropped_total{{cause=\"{cause}\"}} ");
-            let mut lines = text.lines();
-            let count = lines.find_map(|line| line.strip_prefix(series.as_str()));
+            let series = "run_operator_events_dropped_total{cause=\"queue_full\"} ";
+            let count = text.lines().find_map(|line| line.strip_prefix(series));
             count.unwrap().parse::<usize>().unwrap()
         };
-        let all = || ["too_many", "repeated", "queue_full"].map(counted);
-        publish(true, 0);
-        assert_eq!(all(), [0, QUEUE / 2 - 1, 0], "half of it is for new ones");
-        publish(false, 3);
-        assert_eq!(all(), [3, QUEUE / 2 - 1, QUEUE / 2 + 1]);
+        assert!((0..QUEUE).all(publish) && !(0..QUEUE).any(publish));
+        assert_eq!(dropped(), 0);
+        assert!((QUEUE..=REMEMBERED).all(publish));
+        assert_eq!(dropped(), REMEMBERED + 1 - QUEUE);
+        assert!(publish(0), "they are forgotten");
     }
 }

@@ -188,12 +188,8 @@ impl PauseCause {
 /// Cause for which a Kubernetes Event was not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// Its object's allowance was used up.
-    TooMany,
     /// The queue was full.
     QueueFull,
-    /// The queue was half full, and the Event was probably published before.
-    Repeated,
     /// The API server refused it.
     Refused,
     /// Its namespace is deleted, or being deleted.
@@ -203,10 +199,8 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    const ALL: [Self; 6] = [
-        Self::TooMany,
+    const ALL: [Self; 4] = [
         Self::QueueFull,
-        Self::Repeated,
         Self::Refused,
         Self::NamespaceGone,
         Self::NoAnswer,
@@ -214,9 +208,7 @@ impl DropCause {
 
     fn as_str(self) -> &'static str {
         match self {
-            Self::TooMany => "too_many",
             Self::QueueFull => "queue_full",
-            Self::Repeated => "repeated",
             Self::Refused => "refused",
             Self::NamespaceGone => "namespace_gone",
             Self::NoAnswer => "no_answer",

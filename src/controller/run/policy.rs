@@ -68,11 +68,8 @@ pub(crate) fn publish(pass: &Pass<'_>, events: &[EventDraft]) {
     let Pass {
         ctx, entry, run, ..
     } = pass;
-    if events.is_empty() {
-        return;
-    }
-    let batch = entry.with(|state| state.run.memory.correlator.correlate(events, now()));
-    for draft in &batch.events {
+    let new = |draft: &&EventDraft| ctx.recorder.publish(&**run, draft);
+    for draft in events.iter().filter(new) {
         if draft.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();
         }
@@ -81,5 +78,4 @@ pub(crate) fn publish(pass: &Pass<'_>, events: &[EventDraft]) {
             event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(&**run, &batch);
 }

@@ -14,8 +14,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::metrics::Metrics;
 use crate::decide::{
-    Session, WorkspaceView, events::correlator::Correlator, failure::ProbeTrigger,
-    run::pinning::elsewhere, time::later, workspace::cached_token::Verified,
+    Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
+    workspace::cached_token::Verified,
 };
 use crate::service::{Client, Credentials, Token};
 use crate::util::lock;
@@ -345,8 +345,6 @@ pub struct Checks {
     client: Option<(String, Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<CallLimiter>>,
     last_good: Option<LastGood>,
-    /// The Kubernetes Events that were published.
-    pub correlator: Correlator,
 }
 
 /// The Secrets' values in the last successful check. They are kept after the Secrets are deleted, so that runs are

@@ -14,9 +14,9 @@ use crate::controller::{
     state::workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
 };
 use crate::decide::{
-    Session, WorkspaceView,
+    EventDraft, Session, WorkspaceView,
     conditions::Why,
-    events::transitions,
+    events,
     workspace::{
         check::{Check, Obstacle},
         probe::Assessment,
@@ -194,17 +194,12 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let batch = entry.checks(|checks| {
-        let before = workspace.stored();
-        let correlator = &mut checks.correlator;
-        let events = transitions::of_workspace(before, status, waits, correlator, wall());
-        correlator.correlate(&events, now())
-    });
-    for draft in &batch.events {
+    let event = events::of_workspace(workspace.stored(), status, waits, wall());
+    let new = |draft: &EventDraft| ctx.recorder.publish(workspace, draft);
+    if let Some(draft) = event.filter(new) {
         tracing::info!(
             k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name,
             event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(workspace, &batch);
 }

@@ -98,6 +98,7 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Create a new Run, with another `spec.idempotencyKey` if it has one. Deleting this one makes one more \
              request; `deletionPolicy: Orphan` releases it without that."
         }
+        Reason::Polled => "Nothing; to have every run followed by a stream, raise `--max-streams`.",
         Reason::ServiceUnavailable => "Nothing; check the service if it lasts.",
         Reason::Unauthorized => {
             "Put a valid token into the Secret that the message names; it is picked up automatically."

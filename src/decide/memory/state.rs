@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use crate::api::{Contract, Intent, Run, RunStatus, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
-    events::correlator::Correlator,
     failure::{Call, CallFailures},
     last_events::LastEvents,
     token_bucket::{Bounds, TokenBucket},
@@ -55,8 +54,6 @@ pub struct Memory {
     hints: TokenBucket,
     /// Time at which this process last wrote the status, by process time.
     pub written_at: Option<Timestamp>,
-    /// Events published about this object.
-    pub correlator: Correlator,
 }
 
 impl Memory {

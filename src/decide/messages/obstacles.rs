@@ -8,7 +8,10 @@ use crate::decide::{
     truncate::{MAX_ERROR, MAX_QUOTE, cut},
 };
 
-use super::phrases::{ORPHAN, RETRY};
+/// Instruction for a retry.
+pub(crate) const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
+/// Instruction to delete the object without its run.
+pub(crate) const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be deleted";
 
 pub(crate) fn workspace_name(f: &Observation<'_>) -> String {
     let reference = f.spec().workspace_ref();

@@ -21,29 +21,25 @@ mod waiting;
 
 pub use settled::{Settled, settled};
 
-use super::{
-    decision::Decision, events::transitions, observation::Observation, observed::Observed,
-};
+use super::{decision::Decision, events, observation::Observation, observed::Observed};
 use crate::api::RunStatus;
 
 /// Decides the next status and effect for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let f = Observation::gather(observed);
     let mut decision = next(&f);
-    let ttl_ignored = ttl::event(&f, decision.status.as_ref());
-    decision.events.extend(ttl_ignored);
-    let (before, correlator) = (f.status(), &observed.memory.correlator);
+    let before = f.status();
     // No status is written for a deleted object.
     if !observed.vanished {
         let after = decision.status.as_ref().unwrap_or(before);
-        let changes = transitions::of_run(before, after, correlator, observed.now, observed.wall);
+        let (contract, now) = (observed.contract, observed.now);
+        let changes = events::of_run(before, after, contract, now, observed.wall);
         decision.events.extend(changes);
         if observed.settings.service_events {
-            let latest = transitions::service_event(before, after, correlator, observed.now);
+            let latest = events::of_service(before, after, now);
             decision.events.extend(latest);
         }
     }
-    decision.events.retain(|event| !correlator.published(event));
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {
         let buffer = &observed.memory.event_buffer;

@@ -1,6 +1,6 @@
 //! Decides if an answer ends the submission, and the status that follows.
 
-use crate::api::{Intent, Phase, Reason, status::Refusal};
+use crate::api::{ConditionType, Intent, Phase, Reason, status::Refusal};
 use crate::decide::{
     Decision,
     conditions::{Conditions, Why},
@@ -99,6 +99,9 @@ fn write_refusal(f: &Observation<'_>, conditions: &Conditions, refusal: Refusal)
 fn why_refused(f: &Observation<'_>, refusal: &Refusal) -> Why {
     f.failures_of(Call::Create)
         .map(|t| messages::refused(f, refusal, t))
-        .or_else(|| messages::as_shown(f).filter(|why| why.reason == refusal.reason))
+        .or_else(|| {
+            messages::as_shown(f, ConditionType::Stalled, "True")
+                .filter(|why| why.reason == refusal.reason)
+        })
         .unwrap_or_else(|| messages::refused_before(refusal))
 }

@@ -8,7 +8,7 @@ use crate::api::{
     time::whole_seconds,
 };
 use crate::decide::{
-    EventDraft, Stream,
+    Stream,
     cancel_cause::CancelCause,
     conditions::{Conditions, Mirror, Why},
     messages,
@@ -48,7 +48,8 @@ impl RemoteState {
         } else if f.spec().cancelled() {
             Some(CancelCause::Request)
         } else {
-            let passed = deadline.is_some_and(|at| at <= f.o.wall) || shows_deadline(status);
+            let passed = status.deadline_exceeded_time.is_some()
+                || deadline.is_some_and(|at| at <= f.o.wall);
             passed.then_some(CancelCause::Deadline)
         };
         let lost = f.memory().not_found.confirmed();
@@ -143,6 +144,12 @@ impl RemoteState {
         if status.start_time.is_none() && self.class == Some(StateClass::Active) {
             status.start_time = Some(whole_seconds(f.o.wall));
         }
+        // Its cancellation may be sent by a process that is lost with the answer: neither a clock that is set back nor
+        // another deadline may withdraw it.
+        if self.cancel_cause == Some(CancelCause::Deadline) && self.ended.is_none() {
+            let seen = || whole_seconds(f.o.wall);
+            status.deadline_exceeded_time.get_or_insert_with(seen);
+        }
         if let Some(at) = f.memory().cancel.accepted_at {
             // The latest one: an earlier cancel without effect must not use up the time of the next.
             let latest = Some(whole_seconds(at));
@@ -152,42 +159,21 @@ impl RemoteState {
         f.memory().event_buffer.fold(&mut status);
         f.with_conditions(status, &self.conditions(f))
     }
-
-    pub(crate) fn events(&self, f: &Observation<'_>) -> Vec<EventDraft> {
-        let state = f.memory().seen_state().map(|state| cut(state, MAX_STATE));
-        match (self.class, state) {
-            (Some(StateClass::Unmapped), Some(state))
-                if f.status().state.as_deref() != Some(state) =>
-            {
-                vec![EventDraft::unmapped_state(state)]
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 /// Whether the status shows that the run is polled because all places for streams are taken. Once shown it stays until
 /// another change is written while a stream is open: waiting for a place again costs no write.
 fn polled(f: &Observation<'_>) -> bool {
+    let synced = find(&f.status().conditions, ConditionType::Synced);
+    let shown = synced.is_some_and(|c| c.reason == Reason::Polled.as_str());
     match f.o.stream {
         Stream::Waiting { .. } => true,
-        Stream::Closed => messages::polled_as_shown(f),
+        Stream::Closed => shown,
         Stream::Open => {
-            let shown = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
-            let same = f.memory().seen_state().is_none_or(shown);
-            same && messages::polled_as_shown(f)
+            let same = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            shown && f.memory().seen_state().is_none_or(same)
         }
     }
-}
-
-/// Whether the status shows that the deadline has passed. Its cancellation may have been sent by a process that was lost
-/// with the answer, so that neither a clock that was set back nor another deadline withdraws it. The reason tells it from
-/// a cancellation that was begun at the service: that one is always shown as `Cancelling`, and so are those of a deletion
-/// or `spec.cancel`, as long as no call fails; they stay in the object.
-fn shows_deadline(status: &RunStatus) -> bool {
-    let reconciling = find(&status.conditions, ConditionType::Reconciling);
-    status.phase == Some(Phase::Cancelling)
-        && reconciling.is_some_and(|c| c.reason != Reason::Cancelling.as_str())
 }
 
 /// The deadline counts from the submission.

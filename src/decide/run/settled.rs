@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::decide::{
-    Decision, Effect, Observed, events::transitions::RECENT, observation::Observation, time::later,
-};
+use crate::decide::{Decision, Effect, Observed, observation::Observation};
 
 use super::ttl;
 
@@ -12,40 +10,23 @@ use super::ttl;
 /// changes. Both times are of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Time from which this holds: until then Events that an earlier process may have lost are published again.
+    /// Time from which this holds.
     pub from: Timestamp,
     /// Time at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
     pub expires: Option<Timestamp>,
 }
 
-/// Whether a Run is settled. This is no rule of its own: policy itself is asked whether it has a status, an effect or an
-/// Event left.
+/// Whether a Run is settled. This is no rule of its own: policy itself is asked whether it has a status or an effect left.
+/// An Event that is lost is no reason to keep it.
 pub fn settled(observed: &Observed<'_>) -> Option<Settled> {
     let f = Observation::gather(observed);
     if !f.ended() || f.has_finalizer() || f.deleting() {
         return None;
     }
-    let decision = super::decide(observed);
-    if !rests(&decision) {
-        return None;
-    }
-    let from = if decision.events.is_empty() {
-        observed.wall
-    } else {
-        let old = later(f.status().completion_time.as_ref()?.0, RECENT);
-        let then = super::decide(&Observed {
-            wall: old.max(observed.wall),
-            ..*observed
-        });
-        (rests(&then) && then.events.is_empty()).then_some(old)?
-    };
-    Some(Settled {
-        from,
+    let Decision { status, effect, .. } = super::decide(observed);
+    let rests = status.is_none() && matches!(effect, None | Some(Effect::Delete));
+    rests.then(|| Settled {
+        from: observed.wall,
         expires: ttl::due(&f),
     })
-}
-
-/// Whether nothing but the TTL is left to do to the object.
-fn rests(decision: &Decision) -> bool {
-    decision.status.is_none() && matches!(decision.effect, None | Some(Effect::Delete))
 }

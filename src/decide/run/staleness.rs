@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::Reason;
+use crate::api::{ConditionType, Reason};
 use crate::decide::{
     WorkspaceView, conditions::Why, failure::Call, messages, observation::Observation,
     workspace::recheck,
@@ -46,7 +46,7 @@ pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
             // Until then the status stays as it is.
             Staleness {
                 shown_at: Some(shown_at),
-                ..Staleness::of(messages::stale_as_shown(f), true)
+                ..Staleness::of(shown(f), true)
             }
         }
         WorkspaceView::Ready(session) => {
@@ -70,7 +70,12 @@ pub(crate) fn still_stale(f: &Observation<'_>) -> Option<Why> {
     if seen.is_some() && seen == session {
         return None;
     }
-    messages::stale_as_shown(f)
+    shown(f)
+}
+
+/// The reason for staleness in the status.
+fn shown(f: &Observation<'_>) -> Option<Why> {
+    messages::as_shown(f, ConditionType::Synced, "False")
 }
 
 /// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
@@ -84,6 +89,6 @@ pub(crate) fn not_shown_yet(f: &Observation<'_>, since: Timestamp) -> Option<Tim
 pub(crate) fn held_back(f: &Observation<'_>) -> Option<Why> {
     match f.o.call_delay {
         Some(delay) => Some(messages::held_back(f, delay)),
-        None => messages::stale_as_shown(f).filter(|why| why.reason == Reason::RateLimited),
+        None => shown(f).filter(|why| why.reason == Reason::RateLimited),
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Observation<'a> {
             self.generation(),
             self.o.wall,
         );
-        ttl::write_notice(self, &mut status);
+        ttl::record_keeper(self, &mut status);
         status
     }
 

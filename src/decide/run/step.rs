@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::decide::{
     decision::{Decision, Effect},
-    events::event::EventDraft,
+    events::EventDraft,
     observation::Observation,
 };
 

@@ -88,10 +88,7 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
         .or_else(|| Some(whole_seconds(f.o.wall)));
     status.refusal = None;
     let remote = RemoteState::of(f, &status);
-    Decision {
-        events: remote.events(f),
-        ..Decision::write(synced(f, remote.status(f, status)))
-    }
+    Decision::write(synced(f, remote.status(f, status)))
 }
 
 /// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
@@ -120,10 +117,7 @@ fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
     let mut remote = RemoteState::of(f, f.status());
     if remote.ended.is_some() {
         let full = remote.status(f, f.status().clone());
-        return Decision {
-            events: remote.events(f),
-            ..Decision::write(synced(f, full))
-        };
+        return Decision::write(synced(f, full));
     }
     if *f.o.workspace == WorkspaceView::Unknown {
         // Nothing is known beyond the status, nor if the status is still true.
@@ -138,7 +132,6 @@ fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
     let full = remote.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
-    decision.events.extend(remote.events(f));
     decision.requeue_at = decision.requeue_at.into_iter().chain(write_at).min();
     decision.status = status;
     if !remote.unusable {

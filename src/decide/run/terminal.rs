@@ -94,7 +94,7 @@ fn current(f: &Observation<'_>, events: bool) -> Option<RunStatus> {
     if events {
         f.memory().event_buffer.fold_all(&mut status);
     }
-    ttl::write_notice(f, &mut status);
+    ttl::record_keeper(f, &mut status);
     (status != *f.status()).then_some(status)
 }
 

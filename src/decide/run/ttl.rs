@@ -2,14 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::api::{ConditionType, RunStatus};
+use crate::api::{ConditionType, RunStatus, conditions::is_true};
 use crate::decide::{
     decision::{Decision, Effect},
-    events::{event::EventDraft, transitions::RECENT},
-    gitops::NOTICE,
     observation::Observation,
-    time::{after_stored, later},
-    truncate::{MAX_SENTENCES, cut},
+    time::after_stored,
 };
 
 /// Deletes the object after its TTL.
@@ -32,34 +29,10 @@ pub(crate) fn due(f: &Observation<'_>) -> Option<Timestamp> {
     Some(after_stored(ended.0, ttl))
 }
 
-/// Adds to the Finished condition of a Run that has ended why its TTL doesn't delete it, or removes that note. It is
-/// part of the write of the end; later changes of marks or TTL cost one more write.
-pub(crate) fn write_notice(f: &Observation<'_>, status: &mut RunStatus) {
-    let ended = ConditionType::Finished.as_str();
-    let finished = status
-        .conditions
-        .iter_mut()
-        .find(|c| c.type_ == ended && c.status == "True");
-    if let Some(finished) = finished.filter(|_| !f.deleting()) {
-        let bare = finished.message.split(NOTICE).next().unwrap_or_default();
-        let message = match f.kept_by() {
-            Some(by) => format!("{} {}", bare.trim_end(), by.sentence()),
-            None => bare.trim_end().to_owned(),
-        };
-        cut(&message, MAX_SENTENCES).clone_into(&mut finished.message);
+/// Records which tool keeps a Run that has ended past its TTL. It is part of the write of the end; later changes of
+/// marks or TTL cost one more write.
+pub(crate) fn record_keeper(f: &Observation<'_>, status: &mut RunStatus) {
+    if is_true(&status.conditions, ConditionType::Finished) && !f.deleting() {
+        status.kept_by = f.kept_by().map(|by| by.to_string());
     }
-}
-
-/// The Event for a status that shows the notice for the first time. For a recent end it is published again, in case the
-/// previous process ended before publishing it.
-pub(crate) fn event(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<EventDraft> {
-    let by = f.kept_by()?;
-    let after = next.unwrap_or(f.status());
-    let ended = after.completion_time.as_ref();
-    let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
-    (has_notice(after) && (recent || !has_notice(f.status()))).then(|| EventDraft::ttl_ignored(by))
-}
-
-fn has_notice(status: &RunStatus) -> bool {
-    status.conditions.iter().any(|c| c.message.contains(NOTICE))
 }

@@ -57,8 +57,7 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
     let killed = case.fault.kills();
     let one_more = seen == expected + 1;
     match event {
-        // "`Retrying`, `CancelRefused`, `Suspended`, `Recovered`, … are lost with the process, and with the
-        // answer to that write".
+        // "So are all others": lost with the process, and with the answer to that write.
         "Run/Recovered" => (killed || case.point == "kube.run.status") && seen < expected,
         // "Published when a kind of error first occurs": a lost call is one more; a lost write shows one
         // less.
@@ -69,9 +68,13 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
             let unanswered = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Cut];
             one_more && check && unanswered.contains(&case.fault)
         }
+        // "The end of a Run that still has its finalizer": else it is lost with the process.
+        "Run/Cancelled" | "Run/DeadlineExceeded" | "Run/Failed" | "Run/Succeeded" => {
+            killed && seen < expected
+        }
         // "For an object that no longer exists by then nothing is published": lost with the process, or with
         // the answer.
-        "Run/Cancelled" | "Run/Succeeded" | "Run/Orphaned" => killed && gone.run && seen < expected,
+        "Run/Orphaned" => killed && gone.run && seen < expected,
         "Workspace/WorkspaceInUse" => {
             let lost = killed || case.point == "kube.workspace.status";
             lost && gone.workspace && seen < expected
@@ -119,16 +122,19 @@ fn an_extra_run_a_live_run_and_an_extra_event_are_differences() {
 }
 
 #[test]
-fn only_a_kill_may_lose_the_last_event_of_a_deleted_object() {
-    let there = end(&[("object", "true"), ("event Run/Cancelled", "1")]);
-    let gone = end(&[("object", "false"), ("event Run/Cancelled", "1")]);
-    for (fault, expected, allowed) in [
-        (Fault::KillAfter, &gone, true),
-        (Fault::KillAfter, &there, false),
-        (Fault::LoseAnswer, &gone, false),
+fn only_a_kill_may_lose_the_last_event() {
+    let there = |event| end(&[("object", "true"), (event, "1")]);
+    let gone = |event| end(&[("object", "false"), (event, "1")]);
+    let (cancelled, orphaned) = ("event Run/Cancelled", "event Run/Orphaned");
+    for (fault, expected, event, allowed) in [
+        (Fault::KillAfter, &gone(cancelled), cancelled, true),
+        (Fault::KillAfter, &there(cancelled), cancelled, true),
+        (Fault::KillAfter, &gone(orphaned), orphaned, true),
+        (Fault::KillAfter, &there(orphaned), orphaned, false),
+        (Fault::LoseAnswer, &gone(cancelled), cancelled, false),
     ] {
         let mut seen = expected.clone();
-        seen.remove("event Run/Cancelled");
+        seen.remove(event);
         let told = differences(&case(fault), expected, &seen);
         assert_eq!(told.is_empty(), allowed, "{fault:?}: {told:?}");
     }

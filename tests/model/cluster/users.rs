@@ -31,9 +31,10 @@ fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
     intent
 }
 
-/// Whether the status shows a cancellation.
-fn cancelling(object: &Object) -> bool {
-    object.run.status.as_ref().and_then(|s| s.phase) == Some(Phase::Cancelling)
+/// Whether the status shows that its deadline has passed.
+fn overdue(object: &Object) -> bool {
+    let status = object.run.status.as_ref();
+    status.is_some_and(|status| status.deadline_exceeded_time.is_some())
 }
 
 /// Carries out an action of a person.
@@ -67,7 +68,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         User::Orphan => run.spec.deletion_policy = Some(DeletionPolicy::Orphan),
         User::Deadline => run.spec.active_deadline_seconds = Some(60),
         User::NoDeadline => {
-            s.ghost(object.uid).overdue |= cancelling(&object);
+            s.ghost(object.uid).overdue |= overdue(&object);
             run.spec.active_deadline_seconds = None;
         }
         User::Workload if !ended => {

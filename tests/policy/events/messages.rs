@@ -59,7 +59,7 @@ fn the_text_of_the_service_has_no_control_codes_and_fits() {
         .receive(&event, Some("running"), Some("running"), now);
     let said = message(&case.at(10).settle(), EventReason::ServiceEvent);
     assert!(
-        said.contains("(log\\u{d}\\u{a}): \\u{1b}[31mred\\u{202e}\\u{a}é"),
+        said.contains("(log\\u{d}\\u{a}, id \\u{1b}[2J): \\u{1b}[31mred\\u{202e}\\u{a}é"),
         "{said}"
     );
     assert!(

@@ -1,7 +1,7 @@
 //! The decision for an observation, and the object after it was written.
 
 use run_operator::{
-    api::{Intent, RunStatus},
+    api::{EventReason, Intent, RunStatus},
     decide::{
         Decision, Effect, EventDraft, Follow, Learned, Observed, decide, last_events::StreamEnd,
     },
@@ -59,14 +59,20 @@ impl Case {
             .stream(Learned::StreamEnded(StreamEnd::Closed))
     }
 
-    /// Sends what deserves an Event.
+    /// The decided Events that this process has not published.
+    pub(crate) fn news(&self) -> Vec<EventDraft> {
+        let mut events = self.decide().events;
+        events.retain(|event| !self.published.contains(&event_name(event)));
+        events
+    }
+
+    /// Publishes Events: this process each name once, and the API server refuses those that it has.
     pub(crate) fn tell(&mut self, events: &[EventDraft]) {
-        let batch = self.tracked.memory.correlator.correlate(events, self.now);
-        for event in batch.events {
-            self.sent += 1;
-            let name = |e: &EventDraft| (e.reason, e.identity.clone());
-            if self.events.iter().all(|n| name(n) != name(&event)) {
-                self.events.push(event);
+        for event in events {
+            let name = event_name(event);
+            let known = self.events.iter().any(|n| event_name(n) == name);
+            if self.published.insert(name) && !known {
+                self.events.push(event.clone());
             }
         }
     }
@@ -94,6 +100,10 @@ impl Case {
     pub(crate) fn stalled(&self) -> Option<String> {
         condition(&self.settled(), "Stalled").map(|c| c.1)
     }
+}
+
+fn event_name(event: &EventDraft) -> (EventReason, String) {
+    (event.reason, event.occasion.clone())
 }
 
 /// The intent that is written next, whether its finalizer is written with it, and whether it begins with the

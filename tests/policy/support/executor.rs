@@ -194,6 +194,7 @@ impl Case {
     pub(crate) fn restarted(mut self) -> Self {
         let before = self.tracked.presence();
         self.tracked = TrackedRun::new(Memory::of(&self.run));
+        self.published.clear();
         self.settings.process = format!("{}+", self.settings.process);
         match before {
             Presence::Done => self.tracked.finish(),

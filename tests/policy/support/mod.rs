@@ -4,13 +4,13 @@ mod answers;
 mod decision;
 mod executor;
 
-use std::{sync::LazyLock, time::Duration};
+use std::{collections::HashSet, sync::LazyLock, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, Intent, Phase, Reason, Run, RunSpec, RunStatus,
+        Contract, EventReason, Intent, Phase, Reason, Run, RunSpec, RunStatus,
         intent::End,
         run::DeletionPolicy,
         status::{Refusal, ResolvedWorkspace},
@@ -64,8 +64,8 @@ pub(crate) struct Case {
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
     pub(crate) events: Vec<EventDraft>,
-    /// Number of Events sent, including those that the API server already had.
-    pub(crate) sent: u32,
+    /// The names of those that this process has published.
+    pub(crate) published: HashSet<(EventReason, String)>,
 }
 
 pub(crate) fn place() -> ResolvedWorkspace {
@@ -124,7 +124,7 @@ impl Case {
             wrong_by: 0,
             sessions: 1,
             events: Vec::new(),
-            sent: 0,
+            published: HashSet::new(),
         }
     }
 

@@ -1,7 +1,8 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
 use super::*;
-use crate::api::conditions::{self, ConditionUpdate};
+use crate::api::{
+    conditions::{self, ConditionUpdate},
+    status::LastError,
+};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
@@ -34,24 +35,14 @@ fn error(http_status: i32) -> LastError {
     }
 }
 
-/// The Events of a change, an hour after it.
 fn published(before: &RunStatus, after: &RunStatus) -> Vec<EventDraft> {
-    let now = at(3600);
-    of_run(before, after, &Correlator::default(), now, now)
-}
-
-#[test]
-fn the_event_of_an_end_has_no_notice_of_the_ttl() {
-    let said = |ready: Reason| {
-        let after = with(&[
-            (Type::Finished, true, Reason::Failed, "It failed; gone soon"),
-            (Type::Ready, false, ready, "It failed"),
-        ]);
-        published(&RunStatus::default(), &after)[0].message.clone()
-    };
-    assert_eq!(said(Reason::Failed), "It failed");
-    // Ready says something else.
-    assert_eq!(said(Reason::Active), "It failed; gone soon");
+    of_run(
+        before,
+        after,
+        &Contract::builtin().unwrap(),
+        at(3600),
+        at(3600),
+    )
 }
 
 #[test]
@@ -78,6 +69,17 @@ fn another_error_is_another_event() {
     };
     let events = published(&retrying(503), &retrying(500));
     assert_eq!(events.len(), 1);
-    assert!(!events[0].repeated);
     assert!(published(&retrying(500), &retrying(500)).is_empty());
+}
+
+/// Proves: P-events-bounded
+#[test]
+fn a_text_is_no_longer_than_the_api_server_takes() {
+    let reason = EventReason::ServiceEvent;
+    for text in ["x".repeat(5000), "\u{e9}\n".repeat(5000)] {
+        let event = EventDraft::new(reason, "", &text);
+        let bytes = event.message.len();
+        assert!((MAX_NOTE - 10..=MAX_NOTE).contains(&bytes), "{bytes}");
+    }
+    assert_eq!(EventDraft::new(reason, "", "short").message, "short");
 }

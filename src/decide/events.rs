@@ -1,0 +1,361 @@
+//! Kubernetes Events: the changes of a status that deserve one, and their texts.
+//!
+//! A status is reduced to a few facts; a fact that the stored status doesn't have is new. An Event's name is made of its
+//! object, its reason and its occasion, so that the API server refuses a second one. An occasion is at most one for each
+//! minute or hour, so that nothing that flaps makes more.
+//!
+//! The Event is published after the write. If the process ends in between, or the write's answer is lost, it isn't: facts
+//! younger than [`RECENT`] are therefore published again, by the same names, of which a process sends each once.
+//!
+//! Imports the API and text rendering; no decision.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::api::{
+    ConditionType as Type, Contract, EventReason, Phase, Reason, RunStatus, WorkspaceStatus,
+    conditions::{find, is_true},
+    contract::StateClass,
+};
+use crate::decide::{time::later, truncate::escaped};
+
+/// Time after a change in which another process still publishes it. Far less than the hour for which the API server
+/// keeps an Event.
+const RECENT: Duration = Duration::from_mins(5);
+/// Seconds. Of process time, where a stored time isn't at hand: what happens in an hour that the wall clock shows twice
+/// has an Event in each.
+const MINUTE: i64 = 60;
+/// An error of one kind is published once in this time, for which the API server keeps an Event.
+const HOUR: i64 = 3600;
+/// What occurs once in an object's life.
+const ONCE: &str = "";
+
+/// Bytes of an Event's text that the API server takes.
+const MAX_NOTE: usize = 1024;
+/// Bytes of a condition's message in a text, so that the ids after it are not cut. Counted after escaping, which makes a
+/// character up to three times longer.
+const MAX_SENTENCE: usize = 600;
+/// Bytes of an id there, counted after escaping.
+const MAX_ID: usize = 256;
+/// Bytes of the type of the service's event. Its data, at most 512 bytes in the status, is cut with the text.
+const MAX_KIND: usize = 128;
+
+/// An Event to publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDraft {
+    /// Reason of the Event.
+    pub reason: EventReason,
+    /// Drafts with the same object, reason and occasion are the same Event, published once.
+    pub occasion: String,
+    /// One or two sentences, of at most 1 KiB.
+    pub message: String,
+    /// Time of the change, by the wall clock, if another process may have to publish it.
+    pub since: Option<Timestamp>,
+}
+
+impl EventDraft {
+    /// An Event whose text is cut to the API server's limit.
+    pub fn new(reason: EventReason, occasion: impl Into<String>, message: impl AsRef<str>) -> Self {
+        Self {
+            reason,
+            occasion: occasion.into(),
+            message: escaped(message.as_ref(), MAX_NOTE).into_owned(),
+            since: None,
+        }
+    }
+
+    /// The object is released and its run, if there is one, continues.
+    pub fn orphaned(key: Option<&str>, run_id: Option<&str>) -> Self {
+        let message = format!(
+            "spec.deletionPolicy is Orphan: the finalizer is removed and the run, if there is one, continues (run {}, idempotency key {}).",
+            id(run_id.unwrap_or("unknown")),
+            id(key.unwrap_or("none"))
+        );
+        Self::new(EventReason::Orphaned, ONCE, message)
+    }
+
+    /// The finalizer is removed although the run was only seen to be cancelling.
+    pub fn cancel_unconfirmed(run_id: &str) -> Self {
+        let message = format!(
+            "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the finalizer is removed.",
+            id(run_id)
+        );
+        Self::new(EventReason::CancelUnconfirmed, ONCE, message)
+    }
+
+    fn since(self, since: Option<&Time>) -> Self {
+        let since = since.map(|time| time.0);
+        Self { since, ..self }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        (self.reason, &self.occasion) == (other.reason, &other.occasion)
+    }
+
+    fn is_recent(&self, wall: Timestamp) -> bool {
+        self.since.is_some_and(|at| wall < later(at, RECENT))
+    }
+}
+
+/// Events for the change of a Run's status from `before` to `after`, and for recent ones. `now` is process time, `wall`
+/// the wall clock.
+pub(crate) fn of_run(
+    before: &RunStatus,
+    after: &RunStatus,
+    contract: &Contract,
+    now: Timestamp,
+    wall: Timestamp,
+) -> Vec<EventDraft> {
+    let known: Vec<_> = of_status(before, now).collect();
+    let is_known = |event: &EventDraft| known.iter().any(|before| before.same(event));
+    of_status(after, now)
+        .filter(|event| event.is_recent(wall) || !is_known(event))
+        .chain(unmapped_state(before, after, contract, now))
+        .chain(recovered(before, after))
+        .collect()
+}
+
+/// The facts of a status, each as its Event.
+fn of_status(status: &RunStatus, now: Timestamp) -> impl Iterator<Item = EventDraft> {
+    let once = [submitted(status), ended(status), kept(status)];
+    let passing = [
+        stalled(status),
+        suspended(status, now),
+        cancelling(status),
+        in_trouble(status, now),
+    ];
+    let finished = is_true(&status.conditions, Type::Finished);
+    let passing = passing.into_iter().filter(move |_| !finished);
+    once.into_iter().chain(passing).flatten()
+}
+
+fn submitted(status: &RunStatus) -> Option<EventDraft> {
+    // A copied status shows the outcome of another object.
+    let accepted = is_true(&status.conditions, Type::Accepted);
+    let run_id = status.run_id.as_deref().filter(|_| accepted)?;
+    let message = format!(
+        "The service accepted the run as {} (idempotency key {}{}).",
+        id(run_id),
+        id(status.idempotency_key.as_deref().unwrap_or("unknown")),
+        request(status)
+    );
+    let event = EventDraft::new(EventReason::Submitted, ONCE, message);
+    Some(event.since(status.submission_time.as_ref()))
+}
+
+fn ended(status: &RunStatus) -> Option<EventDraft> {
+    let finished = find(&status.conditions, Type::Finished).filter(|c| c.status == "True")?;
+    let reason = match finished.reason.as_str() {
+        "CancelledElsewhere" => EventReason::CancelledElsewhere,
+        "DeadlineExceeded" => EventReason::DeadlineExceeded,
+        "RunNotFound" => EventReason::RunNotFound,
+        // The reason of the phase, or one of another version.
+        _ => match status.phase {
+            Some(Phase::Succeeded) => EventReason::Succeeded,
+            Some(Phase::Cancelled) => EventReason::Cancelled,
+            _ => EventReason::Failed,
+        },
+    };
+    let ids = match &status.run_id {
+        Some(run_id) => format!(" (run {}{})", id(run_id), request(status)),
+        None => String::new(),
+    };
+    let message = format!("{}{ids}", sentence(finished));
+    Some(EventDraft::new(reason, ONCE, message).since(status.completion_time.as_ref()))
+}
+
+/// One Event, whichever tool tracks the object at that time.
+fn kept(status: &RunStatus) -> Option<EventDraft> {
+    let by = status.kept_by.as_deref()?;
+    let message = format!(
+        "spec.ttlSecondsAfterFinished doesn't apply: {by} would create this object again, as a new Run. To delete it, remove it there."
+    );
+    let event = EventDraft::new(EventReason::TtlIgnored, ONCE, message);
+    Some(event.since(status.completion_time.as_ref()))
+}
+
+/// Each refusal is a new fact, even if the Run stayed stalled.
+fn stalled(status: &RunStatus) -> Option<EventDraft> {
+    let stalled = find(&status.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let epoch = status.refusal.as_ref().map_or(0, |r| r.epoch);
+    let event = of_condition(EventReason::Stalled, stalled, &ids(status));
+    let occasion = format!("{epoch}/{}", event.occasion);
+    Some(EventDraft { occasion, ..event })
+}
+
+fn recovered(before: &RunStatus, after: &RunStatus) -> Option<EventDraft> {
+    let was = find(&before.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let over =
+        !is_true(&after.conditions, Type::Stalled) && !is_true(&after.conditions, Type::Finished);
+    let message = format!("Recovered from {}{}.", was.reason, ids(after));
+    let event = of_condition(EventReason::Recovered, was, "");
+    over.then(|| EventDraft::new(event.reason, event.occasion, message))
+}
+
+fn suspended(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
+    let ready = find(&status.conditions, Type::Ready)?;
+    (ready.reason == Reason::Suspended.as_str())
+        .then(|| EventDraft::new(EventReason::Suspended, minute(now), sentence(ready)))
+}
+
+fn cancelling(status: &RunStatus) -> Option<EventDraft> {
+    let ready = find(&status.conditions, Type::Ready)?;
+    (status.phase == Some(Phase::Cancelling)).then(|| {
+        let message = format!("{}{}", sentence(ready), ids(status));
+        let event = EventDraft::new(EventReason::Cancelling, ONCE, message);
+        event.since(status.cancel_accepted_time.as_ref())
+    })
+}
+
+/// A call that fails and is repeated, or can't be made because the Workspace is missing or another one now.
+fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
+    if is_true(&status.conditions, Type::Stalled) {
+        return None;
+    }
+    let shown = |kind, is| find(&status.conditions, kind).filter(|c| c.status == is);
+    let shown = [
+        shown(Type::Reconciling, "True"),
+        shown(Type::Synced, "False"),
+    ];
+    let answer = status.last_error.as_ref().and_then(|e| e.http_status);
+    let of = |condition| Some((trouble(condition, answer)?, condition));
+    let (reason, condition) = shown.into_iter().flatten().find_map(of)?;
+    let hour = now.as_second().div_euclid(HOUR);
+    let occasion = format!("{}/{}@{hour}", condition.reason, answer.unwrap_or_default());
+    let message = why(condition) + &ids(status);
+    Some(EventDraft::new(reason, occasion, message))
+}
+
+/// The trouble that a condition shows. A failure of the Workspace is published once, by the Workspace.
+fn trouble(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
+    match Reason::named(&condition.reason)? {
+        Reason::CancelRefused => Some(EventReason::CancelRefused),
+        Reason::WorkspaceNotFound => Some(EventReason::WorkspaceNotFound),
+        Reason::WorkspaceChanged | Reason::IdentityChanged => Some(EventReason::NotSynced),
+        // A Run that only waits in a pause publishes nothing.
+        Reason::RateLimited => (answer == Some(429)).then_some(EventReason::Retrying),
+        Reason::Retrying
+        | Reason::SubmissionInProgress
+        | Reason::ServiceUnavailable
+        | Reason::Unauthorized
+        | Reason::Forbidden
+        | Reason::Refused
+        | Reason::ServerError
+        | Reason::ContractViolation
+        | Reason::RunNotFound => Some(EventReason::Retrying),
+        _ => None,
+    }
+}
+
+/// The service names a state that the contract file doesn't map.
+fn unmapped_state(
+    before: &RunStatus,
+    after: &RunStatus,
+    contract: &Contract,
+    now: Timestamp,
+) -> Option<EventDraft> {
+    let state = after.state.as_deref();
+    let state = state.filter(|_| before.state != after.state)?;
+    (contract.state(state) == StateClass::Unmapped).then(|| {
+        let message = format!(
+            "The service names the state {state:?}, which the contract file doesn't map; it counts as active. Add it to the contract file if it is an end."
+        );
+        EventDraft::new(EventReason::UnmappedState, minute(now), message)
+    })
+}
+
+/// The service's latest event, for all those that this write adds: the status keeps the last ten, the service all of
+/// them.
+pub(crate) fn of_service(
+    before: &RunStatus,
+    after: &RunStatus,
+    now: Timestamp,
+) -> Option<EventDraft> {
+    let number = after
+        .event_count
+        .filter(|_| after.event_count > before.event_count)?;
+    let event = after.events.last()?;
+    let its_id = event.id.as_deref().map(|text| format!(", id {}", id(text)));
+    let message = format!(
+        "The service's event number {number} ({}{}): {}",
+        escaped(&event.kind, MAX_KIND),
+        its_id.unwrap_or_default(),
+        event.data.as_deref().unwrap_or("no data")
+    );
+    let reason = EventReason::ServiceEvent;
+    Some(EventDraft::new(reason, minute(now), message))
+}
+
+/// The Event for the change of a Workspace's status, or for a recent one that an earlier process may not have published.
+/// `waits`: the Workspace is being deleted and waits for Runs; `wall` is the wall clock.
+pub fn of_workspace(
+    before: Option<&WorkspaceStatus>,
+    after: &WorkspaceStatus,
+    waits: bool,
+    wall: Timestamp,
+) -> Option<EventDraft> {
+    let before = before.and_then(|status| of_workspace_status(status, waits));
+    let after = of_workspace_status(after, waits)?;
+    let known = before.is_some_and(|before| before.same(&after)) && !after.is_recent(wall);
+    (!known).then_some(after)
+}
+
+fn of_workspace_status(status: &WorkspaceStatus, waits: bool) -> Option<EventDraft> {
+    let ready = find(&status.conditions, Type::Ready)?;
+    let reason = match Reason::named(&ready.reason) {
+        _ if ready.status == "True" => EventReason::Ready,
+        Some(Reason::Checking) => return None,
+        Some(Reason::WorkspaceDeleting) if !waits => return None,
+        Some(Reason::WorkspaceDeleting) => EventReason::WorkspaceInUse,
+        Some(Reason::Unauthorized | Reason::WorkspaceMismatch) => EventReason::CredentialsRejected,
+        Some(Reason::VersionNotAccepted) => EventReason::VersionNotAccepted,
+        _ => EventReason::NotReady,
+    };
+    Some(of_condition(reason, ready, ""))
+}
+
+/// An Event for what a condition shows since its last transition.
+fn of_condition(reason: EventReason, condition: &Condition, ids: &str) -> EventDraft {
+    let since = &condition.last_transition_time;
+    let occasion = format!("{}@{}", condition.reason, minute(since.0));
+    EventDraft::new(reason, occasion, why(condition) + ids).since(Some(since))
+}
+
+/// The number of the minute.
+fn minute(at: Timestamp) -> String {
+    at.as_second().div_euclid(MINUTE).to_string()
+}
+
+fn sentence(condition: &Condition) -> Cow<'_, str> {
+    escaped(&condition.message, MAX_SENTENCE)
+}
+
+/// Reason and message.
+fn why(condition: &Condition) -> String {
+    format!("{}: {}", condition.reason, sentence(condition))
+}
+
+fn id(text: &str) -> Cow<'_, str> {
+    escaped(text, MAX_ID)
+}
+
+/// The run or the key, for support.
+fn ids(status: &RunStatus) -> String {
+    match (&status.run_id, &status.idempotency_key) {
+        (Some(run_id), _) => format!(" (run {})", id(run_id)),
+        (None, Some(key)) => format!(" (idempotency key {})", id(key)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The request that showed it.
+fn request(status: &RunStatus) -> String {
+    let shown = status.request_id.as_deref();
+    shown.map_or_else(String::new, |text| format!(", request {}", id(text)))
+}
+
+#[cfg(test)]
+mod tests;
