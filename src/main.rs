@@ -7,7 +7,6 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 mod bundle;
 mod cli;
-mod contract_file;
 mod contract_tool;
 mod doctor;
 mod health;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use run_operator::decide::request::body::sha256;
+use run_operator::util::sha256;
 
 /// Where kubectl keeps a copy of an applied manifest, workload and all.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

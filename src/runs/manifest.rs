@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use run_operator::api::names;
-use run_operator::decide::request::body::sha256;
+use run_operator::util::sha256;
 
 use crate::cli::runs::SubmitArgs;
 

@@ -7,8 +7,8 @@ use http::Version;
 use tokio::time::Instant;
 
 use crate::api::contract::Contract;
-use crate::decide::request::body::sha256;
 use crate::decide::response::answer::{Failure, RunView};
+use crate::util::sha256;
 
 use super::answer::{Answer, VersionReply, WorkspaceReply};
 use super::http_client::HttpClients;

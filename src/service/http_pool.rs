@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::decide::request::body::sha256;
-use crate::util::lock;
+use crate::util::{lock, sha256};
 
 use super::http_client::{ClientConfig, ConfigError, HttpClients};
 

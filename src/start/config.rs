@@ -7,7 +7,7 @@ use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
 
 use crate::cli::ControllerArgs;
-use crate::contract_file::{self, Source};
+use run_operator::contract_file::{self, Source};
 
 use super::error::StartError;
 

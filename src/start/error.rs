@@ -7,7 +7,7 @@ use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;
 
-use crate::contract_file::ContractFileError;
+use run_operator::contract_file::ContractFileError;
 use crate::health::CertificateError;
 
 /// Error that prevents the start of the controller or ends it.
