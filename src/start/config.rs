@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use run_operator::contract_file::{self, Source};
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
 
 use crate::cli::ControllerArgs;
-use run_operator::contract_file::{self, Source};
 
 use super::error::StartError;
 

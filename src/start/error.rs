@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
+use run_operator::contract_file::ContractFileError;
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;
 
-use run_operator::contract_file::ContractFileError;
 use crate::health::CertificateError;
 
 /// Error that prevents the start of the controller or ends it.
