@@ -1,147 +1,102 @@
-//! Checks of the API server: it answers, it has the CRDs of this version, and it would accept a Run.
+//! The API server: it answers, is new enough, and has the CRDs of this version.
 
-use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::{Value, json};
 
-use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
-use run_operator::api::{Run, names};
+use crate::api::kubernetes::{KubernetesVersion, MINIMUM};
+use crate::api::{crd, names};
 
-use super::ask::{CHECK_ACCESS, NO_ANSWER, Refused, bounded};
-use super::served;
-use crate::contract_tool::statements::{Finding, Statement};
+use super::finding::{CHECK_ACCESS, first};
+use super::{Check, Finding, NO_ANSWER, bounded};
 
-/// Name of the Run that is applied and not stored, and its field manager.
-const NAME: &str = "run-operator-doctor";
-/// Number of missing fields that are named.
-const NAMED_FIELDS: usize = 5;
-
-const REACHED: Statement = Statement {
-    check: "cluster.reached",
-    title: "the API server answers",
-};
-const VERSION: Statement = Statement {
-    check: "cluster.version",
-    title: "Kubernetes is new enough",
-};
-const CRDS: Statement = Statement {
-    check: "cluster.crds",
-    title: "the CRDs are of this version",
-};
-const TAKEN: Statement = Statement {
-    check: "cluster.run",
-    title: "a Run would be accepted",
-};
+const REACHED: Check = Check::new("cluster.reached", "the API server answers");
+const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough");
+const CRDS: Check = Check::new("cluster.crds", "the CRDs are of this version");
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// The findings, in this order: each depends on the one before it. Without `apply` no Run is tried.
-pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> Vec<Finding> {
+/// Asks the API server for what everything else depends on. If the first finding is not ok it doesn't answer, and if the
+/// last one isn't it may not know Runs.
+pub async fn api_server(client: &Client) -> [Finding; 3] {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version,
-        Err(Refused { why, code }) => {
-            let todo = match code {
+        Err(refused) => {
+            let todo = match refused.code() {
                 Some(_) => "Check the credentials of the kubeconfig or the service account.",
                 None => CHECK_ACCESS,
             };
-            let reached = REACHED.fail(why, todo);
-            let rest = [&VERSION, &CRDS, &TAKEN].map(|s| s.not_tried(NO_ANSWER));
-            return std::iter::once(reached).chain(rest).collect();
+            let reached = REACHED.fail(format!("{}.", refused.why()), todo);
+            let [version, crds] = [VERSION, CRDS].map(|check| check.not_tried(NO_ANSWER));
+            return [reached, version, crds];
         }
     };
     let reached = REACHED.ok(format!("It is Kubernetes {}.", version.git_version));
-    let new_enough = new_enough(&version);
-    let (crds, known) = crds(client).await;
-    let taken = match (known, apply) {
-        (false, _) => TAKEN.not_tried("the cluster doesn't serve Runs"),
-        (true, false) => TAKEN.not_tried("--read-only applies none"),
-        (true, true) => taken(client, namespace).await,
-    };
-    vec![reached, new_enough, crds, taken]
-}
-
-/// Compares the API server's version with the operator's minimum.
-fn new_enough(info: &Info) -> Finding {
-    match KubernetesVersion::served(info) {
+    let new_enough = match KubernetesVersion::served(&version) {
         Some(found) if found < MINIMUM => VERSION.fail(
             format!("The API server serves {found}, and the operator needs {MINIMUM} or newer."),
             "Upgrade the cluster, or install a version of run-operator that supports it.",
         ),
         Some(found) => VERSION.ok(format!("{found}; the operator needs {MINIMUM} or newer.")),
         None => VERSION.not_tried("the API server reports no version number"),
-    }
+    };
+    [reached, new_enough, crds(client).await]
 }
 
-/// The finding on missing fields, and whether the cluster serves Runs at all. Uses the document that every
-/// authenticated user may read: reading the CRDs needs a permission of its own.
-async fn crds(client: &Client) -> (Finding, bool) {
-    let path = format!("/openapi/v3/apis/{}/{}", names::GROUP, names::VERSION);
-    let request = match http::Request::get(path).body(Vec::new()) {
-        Ok(request) => request,
-        Err(error) => {
-            let fault = CRDS.fail(
-                error.to_string(),
-                "This is a bug of the program; please report it.",
-            );
-            return (fault, false);
-        }
-    };
-    let document = match bounded(client.request::<Value>(request)).await {
-        Ok(document) => document,
-        Err(Refused {
-            code: Some(404), ..
-        }) => {
-            let why = format!(
-                "The cluster doesn't serve {}/{}: it has none of the CRDs.",
-                names::GROUP,
-                names::VERSION
-            );
-            return (CRDS.fail(why, APPLY), false);
-        }
-        Err(Refused { why, .. }) => return (CRDS.fail(why, APPLY), true),
-    };
-    let missing = served::missing(&document);
-    let known = !missing.iter().any(|field| field == "Run");
-    if missing.is_empty() {
-        let ok = CRDS.ok("The cluster has every field of this version.");
-        return (ok, known);
-    }
-    let named = missing.iter().take(NAMED_FIELDS).cloned();
-    let more = match missing.len().saturating_sub(NAMED_FIELDS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = named.collect::<Vec<_>>().join(", ");
-    let lacking = CRDS.fail(format!("The cluster lacks {named}{more}."), APPLY);
-    (lacking, known)
-}
-
-/// Checks admission, validation and permissions as for a real Run; nothing is stored.
-async fn taken(client: &Client, namespace: &str) -> Finding {
-    let kind = ApiResource::erase::<Run>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
-    let run = json!({
-        "apiVersion": format!("{}/{}", names::GROUP, names::VERSION), "kind": "Run",
-        "metadata": {"name": NAME},
-        "spec": {"suspend": true, "workload": {"image": NAME}},
+/// Uses the document that every authenticated user may read: reading the CRDs needs a permission of its own.
+async fn crds(client: &Client) -> Finding {
+    let (group, version) = (names::GROUP, names::VERSION);
+    let request = http::Request::get(format!("/openapi/v3/apis/{group}/{version}"));
+    let document = bounded(async {
+        let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
+        client.request::<Value>(request).await
     });
-    let params = PatchParams {
-        dry_run: true,
-        ..PatchParams::apply(NAME)
+    let missing = match document.await {
+        Ok(document) => missing(&document),
+        Err(refused) if refused.code() == Some(404) => {
+            let why = "The cluster doesn't serve";
+            return CRDS.fail(
+                format!("{why} {group}/{version}: it has none of the CRDs."),
+                APPLY,
+            );
+        }
+        Err(refused) => return CRDS.fail(format!("{}.", refused.why()), APPLY),
     };
-    match bounded(api.patch(NAME, &params, &Patch::Apply(run))).await {
-        Ok(_) => TAKEN.ok(format!("In the namespace {namespace}, by a dry run.")),
-        Err(refused) => TAKEN.fail(refused.why, what_to_do(refused.code)),
+    match missing.as_slice() {
+        [] => CRDS.ok("The cluster has every field of this version."),
+        missing => CRDS.fail(format!("The cluster lacks {}.", first(missing)), APPLY),
     }
 }
 
-fn what_to_do(code: Option<u16>) -> &'static str {
-    match code {
-        Some(403) => {
-            "Applying a Run needs the permissions create and patch on runs; or an admission policy denies it."
+/// The fields of our types, such as `Run.spec.readyWhen`, that the API server's `OpenAPI` document of the group lacks:
+/// it would drop or refuse them.
+fn missing(document: &Value) -> Vec<String> {
+    let mut missing = Vec::new();
+    for crd in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
+        let kind = &crd.spec.names.kind;
+        let served = document["components"]["schemas"].as_object();
+        // By the kind that a schema declares, and not by its key.
+        let served = served.into_iter().flatten().find(|(_, schema)| {
+            let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+            let mut kinds = kinds.into_iter().flatten();
+            kinds.any(|known| known["kind"] == **kind)
+        });
+        let ours = json!(crd.spec.versions)[0]["schema"]["openAPIV3Schema"].take();
+        match served {
+            Some((_, served)) => compare(kind, &ours, served, &mut missing),
+            None => missing.push(kind.clone()),
         }
-        Some(404) => "Create the namespace, or name another with --namespace.",
-        Some(_) => "The API server refuses the Run: its message has the reason.",
-        None => CHECK_ACCESS,
+    }
+    missing
+}
+
+fn compare(path: &str, ours: &Value, served: &Value, missing: &mut Vec<String>) {
+    for (name, field) in ours["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        match served["properties"].get(name) {
+            Some(served) => compare(&path, field, served, missing),
+            None => missing.push(path),
+        }
+    }
+    if let Some(items) = ours.get("items") {
+        compare(&format!("{path}[]"), items, &served["items"], missing);
     }
 }

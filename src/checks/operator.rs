@@ -1,169 +1,163 @@
-//! Checks that an operator is active: by its Lease, which a leader renews every few seconds, or, without an election,
-//! by its Deployment. A Lease may be left from an election that was turned off since.
+//! The operator: what its Deployment says of it, and whether it is at work.
 
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Container;
 use kube::{Api, Client};
 
-use super::ask::{CHECK_ACCESS, Refused, bounded};
-use crate::contract_tool::statements::{Finding, Statement};
+use super::finding::CHECK_ACCESS;
+use super::{Check, Finding, Refused, bounded};
 
 /// Interval of reading the Lease while waiting for its renewal.
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Time after its duration in which a Lease may still be renewed: a slow API server.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Longest wait for a Lease, whatever its duration.
+/// Longest wait for a renewal, whatever the Lease's duration.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The flag by which an operator takes part in an election, and its variable.
-const LEADER_ELECT: &str = "--leader-elect";
-const LEADER_ELECT_ENV: &str = "RUN_OPERATOR_LEADER_ELECT";
-
-const AT_WORK: Statement = Statement {
-    check: "operator.atWork",
-    title: "an operator is active",
-};
+const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
-/// Not checked: the API server did not answer.
-pub(super) fn not_tried(why: &str) -> Finding {
-    AT_WORK.not_tried(why)
+/// The operator as its Deployment configures it.
+pub struct Deployed {
+    /// The service account of its Pods.
+    pub account: String,
+    container: Container,
+    ready: i32,
 }
 
-/// The finding for the operator of this namespace and name. Waits for the renewal of a Lease, for its duration and 5 s,
-/// a minute at most: a renewal is detected by its change, so that no clocks are compared.
-pub(super) async fn finding(client: &Client, namespace: &str, name: &str) -> Finding {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let place = format!("{namespace}/{name}");
-    match bounded(leases.get_opt(name)).await {
-        Ok(Some(lease)) => match renewed(&leases, &lease, name, &place).await {
-            Renewed::Not(finding) => without_election(client, namespace, name)
-                .await
-                .unwrap_or(finding),
-            Renewed::Found(finding) => finding,
-        },
-        Ok(None) => deployed(client, namespace, name, true).await,
-        Err(Refused {
-            code: Some(403), ..
-        }) => deployed(client, namespace, name, false).await,
-        Err(refused) => AT_WORK.fail(refused.why, CHECK_ACCESS),
+impl Deployed {
+    /// Reads the Deployment; none if there is none.
+    pub async fn read(
+        client: &Client,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Self>, Refused> {
+        let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+        Ok(bounded(api.get_opt(name)).await?.and_then(Self::of))
     }
-}
 
-fn holder(lease: &Lease) -> Option<&str> {
-    let holder = lease.spec.as_ref()?.holder_identity.as_deref();
-    holder.filter(|holder| !holder.is_empty())
-}
+    fn of(deployment: Deployment) -> Option<Self> {
+        let pod = deployment.spec?.template.spec?;
+        let account = pod.service_account_name;
+        let ready = deployment.status.and_then(|s| s.available_replicas);
+        Some(Self {
+            account: account.unwrap_or_else(|| "default".to_owned()),
+            container: pod.containers.into_iter().next()?,
+            ready: ready.unwrap_or_default(),
+        })
+    }
 
-/// Result of watching a Lease.
-enum Renewed {
-    Found(Finding),
-    /// It was not renewed; the finding if there is an election.
-    Not(Finding),
-}
+    fn args(&self) -> impl Iterator<Item = &String> {
+        let args = self.container.args.iter().chain(&self.container.command);
+        args.flatten()
+    }
 
-async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) -> Renewed {
-    let spec = first.spec.as_ref();
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
-    let duration = Duration::from_secs(seconds.and_then(|s| s.try_into().ok()).unwrap_or_default());
-    let due = duration + MARGIN;
-    let wait = due.min(LONGEST);
-    let reads = wait.as_millis() / BETWEEN.as_millis();
-    let renewed_at = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
-    let mut last = first.clone();
-    for _ in 0..reads {
-        tokio::time::sleep(BETWEEN).await;
-        match bounded(leases.get(name)).await {
-            Ok(lease) => last = lease,
-            Err(refused) => {
-                return Renewed::Found(AT_WORK.fail(refused.why, CHECK_ACCESS));
+    /// The value of a flag's variable; one that another object has the value of is not known.
+    fn variable(&self, flag: &str) -> Option<&String> {
+        let name = flag.trim_start_matches('-').to_uppercase();
+        let name = format!("RUN_OPERATOR_{}", name.replace('-', "_"));
+        let mut env = self.container.env.iter().flatten();
+        env.find(|env| env.name == name)?.value.as_ref()
+    }
+
+    /// The values of a flag, from its arguments or else from its variable.
+    pub fn values(&self, flag: &str) -> Vec<String> {
+        let mut args = self.args();
+        let mut given = Vec::new();
+        while let Some(arg) = args.next() {
+            let rest = arg.strip_prefix(flag);
+            match rest.map(|rest| rest.strip_prefix('=')) {
+                Some(Some(value)) => given.push(value),
+                Some(None) if arg == flag => given.extend(args.next().map(String::as_str)),
+                _ => {}
             }
         }
-        if let Some(holder) = holder(&last)
-            && renewed_at(&last) != renewed_at(first)
-        {
-            return Renewed::Found(AT_WORK.ok(format!("{holder} renews the Lease {place}.")));
+        if given.is_empty() {
+            given.extend(self.variable(flag).map(String::as_str));
+        }
+        let values = given.iter().flat_map(|value| value.split(','));
+        values.map(str::to_owned).collect()
+    }
+
+    /// Whether a switch is on.
+    pub fn has(&self, flag: &str) -> bool {
+        self.args().any(|arg| arg == flag) || self.variable(flag).is_some_and(|v| v == "true")
+    }
+
+    fn available(&self, place: &str) -> Finding {
+        match self.ready {
+            0 => AT_WORK.fail(
+                format!("The Deployment {place} has no Pod that is Ready."),
+                LOG,
+            ),
+            pods => AT_WORK.ok(format!(
+                "The Deployment {place} has {pods} Pods that are Ready."
+            )),
         }
     }
-    let waited = wait.as_secs();
-    Renewed::Not(match holder(&last) {
-        Some(holder) if wait < due => AT_WORK.not_tried(&format!(
-            "{holder} holds the Lease {place} for {} s, and it was watched for {waited} s",
-            duration.as_secs()
-        )),
-        Some(holder) => AT_WORK.fail(
-            format!("{holder} holds the Lease {place}, and has not renewed it for {waited} s."),
-            LOG,
-        ),
-        None => AT_WORK.fail(format!("The Lease {place} has no holder."), LOG),
-    })
 }
 
-/// The finding by the Deployment, if there is one that is known to run without an election.
-async fn without_election(client: &Client, namespace: &str, name: &str) -> Option<Finding> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let deployment = bounded(deployments.get_opt(name)).await.ok().flatten()?;
+/// Whether the operator of this namespace and name is at work: by its Lease, which a leader renews every few seconds, or
+/// by its Deployment, where that elects no leader. A Lease may be left from an election that was turned off since.
+pub async fn at_work(client: &Client, namespace: &str, name: &str) -> Finding {
     let place = format!("{namespace}/{name}");
-    (!elects(&deployment)).then(|| available(&deployment, &place))
-}
-
-/// Whether the Pods of a Deployment are configured to elect a leader. True without a Pod specification, since it may
-/// be.
-fn elects(deployment: &Deployment) -> bool {
-    let spec = deployment.spec.as_ref();
-    let Some(pod) = spec.and_then(|spec| spec.template.spec.as_ref()) else {
-        return true;
-    };
-    pod.containers.iter().any(|container| {
-        let args = container.args.iter().chain(&container.command).flatten();
-        let mut env = container.env.iter().flatten();
-        args.into_iter().any(|arg| arg == LEADER_ELECT) || env.any(|v| v.name == LEADER_ELECT_ENV)
-    })
-}
-
-async fn deployed(client: &Client, namespace: &str, name: &str, lease_read: bool) -> Finding {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let place = format!("{namespace}/{name}");
-    let found = match bounded(deployments.get_opt(name)).await {
-        Ok(found) => found,
-        Err(Refused {
-            code: Some(403), ..
-        }) => {
-            let unread = if lease_read {
-                "the Deployment"
-            } else {
-                "the Lease and the Deployment"
-            };
-            return AT_WORK.not_tried(&format!("these credentials may not read {unread} {place}"));
-        }
-        Err(refused) => {
-            return AT_WORK.fail(refused.why, CHECK_ACCESS);
-        }
-    };
-    let Some(deployment) = found else {
-        return AT_WORK.fail(
+    let deployed = Deployed::read(client, namespace, name).await;
+    if let Ok(Some(deployed)) = &deployed
+        && !deployed.has("--leader-elect")
+    {
+        return deployed.available(&place);
+    }
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let lease = bounded(leases.get_opt(name)).await;
+    match (lease, deployed) {
+        (Ok(Some(lease)), _) => renewed(&leases, &lease, name, &place).await,
+        (_, Ok(Some(deployed))) => deployed.available(&place),
+        (lease, Ok(None)) => AT_WORK.fail(
             format!(
                 "There is no Deployment {place}{}.",
-                if lease_read { ", and no Lease" } else { "" }
+                if lease.is_ok() { ", and no Lease" } else { "" }
             ),
             "Install the operator, or name it with --operator-namespace and --operator-name.",
-        );
-    };
-    available(&deployment, &place)
+        ),
+        (lease, Err(refused)) => {
+            let lease = if lease.is_ok() { "" } else { "the Lease and " };
+            let may_not = format!("read {lease}the Deployment {place}");
+            AT_WORK.unread(&refused, &may_not)
+        }
+    }
 }
 
-fn available(deployment: &Deployment, place: &str) -> Finding {
-    let status = deployment.status.as_ref();
-    let available = status.and_then(|status| status.available_replicas);
-    match available.unwrap_or_default() {
-        0 => AT_WORK.fail(
-            format!("The Deployment {place} has no Pod that is Ready."),
-            LOG,
-        ),
-        pods => AT_WORK.ok(format!(
-            "The Deployment {place} has {pods} Pods that are Ready."
-        )),
+/// Watches a Lease for its duration and 5 s. A renewal is detected by its change, so that no clocks are compared.
+async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) -> Finding {
+    let spec = |lease: &Lease| lease.spec.clone().unwrap_or_default();
+    let first = spec(first);
+    let seconds = first.lease_duration_seconds.and_then(|s| s.try_into().ok());
+    let wait = (Duration::from_secs(seconds.unwrap_or_default()) + MARGIN).min(LONGEST);
+    let mut last = first.clone();
+    for _ in 0..wait.as_millis() / BETWEEN.as_millis() {
+        tokio::time::sleep(BETWEEN).await;
+        last = match bounded(leases.get(name)).await {
+            Ok(lease) => spec(&lease),
+            Err(refused) => return AT_WORK.fail(format!("{}.", refused.why()), CHECK_ACCESS),
+        };
+        if last.renew_time != first.renew_time {
+            break;
+        }
+    }
+    let holder = last.holder_identity.filter(|holder| !holder.is_empty());
+    match holder {
+        None => AT_WORK.fail(format!("The Lease {place} has no holder."), LOG),
+        Some(holder) if last.renew_time != first.renew_time => {
+            AT_WORK.ok(format!("{holder} renews the Lease {place}."))
+        }
+        Some(holder) => {
+            let waited = wait.as_secs();
+            let why =
+                format!("{holder} holds the Lease {place}, and has not renewed it for {waited} s.");
+            AT_WORK.fail(why, LOG)
+        }
     }
 }

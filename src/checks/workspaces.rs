@@ -1,91 +1,115 @@
-//! The Workspaces of a namespace, by their status: whether a Run there has one that is Ready.
+//! The Workspaces that the Runs of a namespace may name, by their status: whether they are Ready.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
-use run_operator::api::{ConditionType, Reason, Workspace, WorkspaceSpec};
+use crate::api::{
+    ClusterWorkspace, ClusterWorkspaceSpec, ConditionType, Reason, Workspace, WorkspaceSpec,
+    WorkspaceStatus, conditions,
+};
 
-use super::ask::{CHECK_ACCESS, Refused, bounded};
-use crate::contract_tool::statements::{Finding, Statement};
+use super::finding::first;
+use super::{Check, Finding, Refused, bounded, pages};
 
-/// Limit of the list from the API server.
-const MOST: u32 = 500;
-/// Number of Workspaces that are named.
-const NAMED: usize = 5;
 /// The Workspace of a Run that names none.
 const DEFAULT: &str = "default";
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
 
-pub(super) const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
-
-const READY: Statement = Statement {
-    check: "workspaces.ready",
-    title: "the Workspaces are Ready",
-};
-
-/// Not checked: the API server did not answer.
-pub(super) fn not_tried(why: &str) -> Finding {
-    READY.not_tried(why)
-}
+const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
+const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
 
 /// What was seen of the Workspaces that the Runs of a namespace may name.
-pub(super) struct Examined {
-    pub(super) finding: Finding,
+pub struct Workspaces {
+    /// Whether they are Ready.
+    pub finding: Finding,
     /// Those that take Runs.
-    pub(super) taking: Vec<String>,
-    /// The Secrets that those of the namespace name.
-    pub(super) secrets: Vec<String>,
-    /// The base URLs that they name themselves.
-    pub(super) base_urls: Vec<String>,
+    pub taking: Vec<String>,
+    /// What those of the namespace name: Secrets, base URLs.
+    pub specs: Vec<WorkspaceSpec>,
 }
 
-impl Examined {
-    fn only(finding: Finding) -> Self {
-        Self {
-            finding,
-            taking: Vec::new(),
-            secrets: Vec::new(),
-            base_urls: Vec::new(),
-        }
-    }
-}
-
-/// Reads the Workspaces of a namespace. One without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
-/// that is still being checked, for 20 s at most.
-pub(super) async fn examine(client: &Client, namespace: &str, may_lack: bool) -> Examined {
+/// Reads them, and waits for those that are still being checked, for 20 s at most. That there is none fails, unless the
+/// namespace `may_lack` one. ClusterWorkspaces that can't be read prevent nothing.
+pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Workspaces {
     let kind = ApiResource::erase::<Workspace>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
-    let workspaces = match checked(&api, |_| true).await {
-        Ok(workspaces) => workspaces,
-        Err(refused) => return Examined::only(unread(refused, namespace)),
+    let api = Api::namespaced_with(client.clone(), namespace, &kind);
+    let mut seen = match checked(&api, |_| true).await {
+        Ok(own) => own,
+        Err(refused) => {
+            let what = format!("list the Workspaces of {namespace}");
+            return Workspaces {
+                finding: READY.unread(&refused, &what),
+                taking: Vec::new(),
+                specs: Vec::new(),
+            };
+        }
     };
-    let specs: Vec<WorkspaceSpec> = workspaces.iter().filter_map(|w| w.spec.clone()).collect();
-    let taking = workspaces.iter().filter(|w| w.trouble.is_none());
-    Examined {
-        taking: taking.map(|w| w.name.clone()).collect(),
-        secrets: secrets(&specs),
-        base_urls: specs.into_iter().filter_map(|spec| spec.base_url).collect(),
-        finding: judged(&workspaces, namespace, may_lack),
+    let specs: Vec<WorkspaceSpec> = seen.iter().filter_map(|w| w.spec.clone()).collect();
+    let unread = match shared(client, namespace).await {
+        Ok(shared) => {
+            seen.extend(shared);
+            String::new()
+        }
+        Err(refused) => format!(" ClusterWorkspaces are left out: {}.", refused.why()),
+    };
+    let mut finding = judged(&seen, namespace, may_lack);
+    finding.saw.push_str(&unread);
+    let ready = seen.into_iter().filter(|w| w.trouble.is_none());
+    Workspaces {
+        finding,
+        taking: ready.map(|workspace| workspace.name).collect(),
+        specs,
     }
 }
 
-/// Lists what is to be kept of these Workspaces, until the operator has checked each; for 20 s at most.
-pub(super) async fn checked(
+/// The ClusterWorkspaces whose selector allows the namespace.
+async fn shared(client: &Client, namespace: &str) -> Result<Vec<Seen>, Refused> {
+    let kind = ApiResource::erase::<ClusterWorkspace>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    // Without one there is no need to know the namespace's labels.
+    let any = bounded(api.list(&ListParams::default().limit(1))).await?;
+    if any.items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = bounded(Api::<Namespace>::all(client.clone()).get(namespace)).await?;
+    let labels = own.metadata.labels.unwrap_or_default();
+    let allows = |workspace: &DynamicObject| {
+        let spec: Option<ClusterWorkspaceSpec> = part(workspace, "spec");
+        spec.is_some_and(|spec| spec.allows(&labels).unwrap_or_default())
+    };
+    let mut shared = checked(&api, allows).await?;
+    for workspace in &mut shared {
+        workspace.name.insert_str(0, "ClusterWorkspace ");
+    }
+    Ok(shared)
+}
+
+/// A Workspace of either kind. One that this version can't read is still one.
+struct Seen {
+    name: String,
+    /// Why it takes no Runs.
+    trouble: Option<String>,
+    spec: Option<WorkspaceSpec>,
+    /// The operator has not written its result yet.
+    unchecked: bool,
+}
+
+/// Lists what is to be kept of these Workspaces, until the operator has checked each.
+async fn checked(
     api: &Api<DynamicObject>,
     keep: impl Fn(&DynamicObject) -> bool,
 ) -> Result<Vec<Seen>, Refused> {
-    let params = ListParams::default().limit(MOST);
     let mut reads = 0;
     loop {
         reads += 1;
-        let list = bounded(api.list(&params)).await?.items;
-        let kept: Vec<Seen> = list.iter().filter(|w| keep(w)).map(Seen::of).collect();
+        let all = pages(api, ListParams::default()).await?;
+        let kept: Vec<Seen> = all.iter().filter(|w| keep(w)).map(seen).collect();
         if reads == READS || !kept.iter().any(|workspace| workspace.unchecked) {
             return Ok(kept);
         }
@@ -93,110 +117,60 @@ pub(super) async fn checked(
     }
 }
 
-/// The names of the Secrets that the Workspaces refer to, each once.
-fn secrets(specs: &[WorkspaceSpec]) -> Vec<String> {
-    let tokens = specs.iter().map(|spec| spec.token_secret().0);
-    let bundles = specs.iter().filter_map(|spec| Some(spec.ca_secret()?.0));
-    let names: BTreeSet<&str> = tokens.chain(bundles).collect();
-    names.into_iter().map(str::to_owned).collect()
+fn part<T: DeserializeOwned>(object: &DynamicObject, field: &str) -> Option<T> {
+    serde_json::from_value(object.data[field].clone()).ok()
 }
 
-/// A Workspace, and the reason why it is not Ready.
-pub(super) struct Seen {
-    pub(super) name: String,
-    pub(super) trouble: Option<String>,
-    spec: Option<WorkspaceSpec>,
-    /// The operator has not written its result yet.
-    unchecked: bool,
-}
-
-impl Seen {
-    fn of(workspace: &DynamicObject) -> Self {
-        let data = &workspace.data;
-        let conditions = data["status"]["conditions"].as_array();
-        let wanted = |c: &&Value| c["type"] == ConditionType::Ready.as_str();
-        let ready = conditions.into_iter().flatten().find(wanted);
-        let current =
-            data["status"]["observedGeneration"].as_i64() == workspace.metadata.generation;
-        let trouble = match ready {
-            None => Some("no operator has checked it".to_owned()),
-            Some(_) if !current => Some("no operator has checked its latest spec".to_owned()),
-            Some(_) if data["spec"]["suspend"] == true => {
-                Some("spec.suspend blocks new Runs".to_owned())
-            }
-            Some(ready) if ready["status"] == "True" => None,
-            Some(ready) => {
-                let word = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
-                Some(format!("{}: {}", word("reason"), word("message")))
-            }
-        };
-        let checking = ready.is_some_and(|c| c["reason"] == Reason::Checking.as_str());
-        Self {
-            name: workspace.name_any(),
-            trouble,
-            spec: serde_json::from_value(data["spec"].clone()).ok(),
-            unchecked: ready.is_none() || !current || checking,
-        }
+fn seen(object: &DynamicObject) -> Seen {
+    let status: WorkspaceStatus = part(object, "status").unwrap_or_default();
+    let spec: Option<WorkspaceSpec> = part(object, "spec");
+    let ready = conditions::find(&status.conditions, ConditionType::Ready);
+    let current = status.observed_generation == object.metadata.generation;
+    let suspended = spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
+    let trouble = match ready {
+        None => Some("no operator has checked it".to_owned()),
+        Some(_) if !current => Some("no operator has checked its latest spec".to_owned()),
+        Some(_) if suspended => Some("spec.suspend blocks new Runs".to_owned()),
+        Some(ready) if ready.status == "True" => None,
+        Some(ready) => Some(format!("{}: {}", ready.reason, ready.message)),
+    };
+    let checking = ready.is_some_and(|c| c.reason == Reason::Checking.as_str());
+    Seen {
+        name: object.name_any(),
+        trouble,
+        unchecked: ready.is_none() || !current || checking,
+        spec,
     }
 }
 
-fn unread(refused: Refused, namespace: &str) -> Finding {
-    match refused.code {
-        Some(403) => READY.not_tried(&format!(
-            "these credentials may not list the Workspaces of {namespace}"
-        )),
-        Some(404) => READY.not_tried("the cluster doesn't serve Workspaces"),
-        _ => READY.fail(refused.why, CHECK_ACCESS),
-    }
-}
-
-fn judged(workspaces: &[Seen], namespace: &str, may_lack: bool) -> Finding {
-    if workspaces.is_empty() && may_lack {
+fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
+    if seen.is_empty() && may_lack {
         return READY.not_tried(&format!("there is none in the namespace {namespace} yet"));
     }
-    if workspaces.is_empty() {
-        let none = format!(
-            "There is none in the namespace {namespace}: a Run without workspaceRef waits."
+    if seen.is_empty() {
+        let none = "There is none in the namespace";
+        return READY.fail(
+            format!("{none} {namespace}: a Run without workspaceRef waits."),
+            "Create one, or name another namespace with --namespace.",
         );
-        let todo = "Create one, or name another namespace with --namespace.";
-        return READY.fail(none, todo);
     }
-    if let Some(troubles) = troubles(workspaces) {
-        let why = format!("Not Ready in the namespace {namespace}: {troubles}.");
-        return READY.fail(why, REMEDIES);
-    }
-    let mut ok = format!(
-        "In the namespace {namespace}, at the operator's last check: {}.",
-        names(workspaces)
-    );
-    if !workspaces.iter().any(|workspace| workspace.name == DEFAULT) {
-        ok.push_str(" None is called default: a Run has to name its own.");
-    }
-    READY.ok(ok)
-}
-
-/// The Workspaces that are not Ready, and why; none if all are.
-pub(super) fn troubles(workspaces: &[Seen]) -> Option<String> {
-    let troubled = workspaces.iter().filter_map(|workspace| {
-        let trouble = workspace.trouble.as_ref()?;
+    let troubled = seen.iter().filter_map(|workspace| {
+        let trouble = workspace.trouble.as_ref()?.trim_end_matches('.');
         Some(format!("{}: {trouble}", workspace.name))
     });
     let troubled: Vec<String> = troubled.collect();
-    let named = list(&troubled);
-    (!troubled.is_empty()).then(|| named.trim_end_matches('.').to_owned())
-}
-
-/// The names of Workspaces.
-pub(super) fn names(workspaces: &[Seen]) -> String {
-    let names: Vec<String> = workspaces.iter().map(|w| w.name.clone()).collect();
-    list(&names)
-}
-
-/// The first of them, and how many more there are.
-fn list(all: &[String]) -> String {
-    let text = all[..all.len().min(NAMED)].join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => text,
-        more => format!("{text} and {more} more"),
+    if !troubled.is_empty() {
+        let troubled = first(&troubled);
+        let why = format!("Not Ready in the namespace {namespace}: {troubled}.");
+        return READY.fail(why, REMEDIES);
     }
+    let names: Vec<String> = seen.iter().map(|w| w.name.clone()).collect();
+    let mut ok = format!(
+        "In the namespace {namespace}, at the operator's last check: {}.",
+        first(&names)
+    );
+    if !names.iter().any(|name| name == DEFAULT) {
+        ok.push_str(" None is called default: a Run has to name its own.");
+    }
+    READY.ok(ok)
 }
