@@ -2,20 +2,21 @@
 
 use std::process::ExitCode;
 
-use run_operator::util::error_chain;
+use kube::config::{InferConfigError, KubeconfigError};
 
-use crate::start::StartError;
+use run_operator::checks::{Refused, TargetError};
+use run_operator::util::error_chain;
 
 /// How a command ended, in the order of what counts most if several Runs end differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
+pub(crate) enum End {
     /// As was asked for.
     Succeeded,
-    /// The run ended, and not as was asked for.
+    /// The run ended, and not as was asked for; or a check failed.
     EndedOtherwise,
     /// A person has to act.
     NeedsPerson,
-    /// The object was deleted, perhaps created again.
+    /// The object was or is being deleted, perhaps created again.
     Deleted,
     /// The time passed.
     TimedOut,
@@ -23,6 +24,17 @@ pub(super) enum End {
     Failed,
     /// Ctrl-C.
     Interrupted,
+}
+
+impl End {
+    /// Whether every check was good.
+    pub(crate) fn of_checks(good: bool) -> Self {
+        if good {
+            Self::Succeeded
+        } else {
+            Self::EndedOtherwise
+        }
+    }
 }
 
 impl From<End> for ExitCode {
@@ -41,56 +53,30 @@ impl From<End> for ExitCode {
 
 /// What ends a command early.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RunsError {
-    /// The API server refused, in kubectl's words.
-    #[error("Error from server ({reason}): {message}")]
-    Server {
-        reason: String,
-        message: String,
-        code: u16,
-    },
+pub(crate) enum ToolError {
+    #[error(transparent)]
+    Server(#[from] Refused),
     #[error("error: {}", error_chain(.0))]
-    Cluster(#[from] StartError),
-    #[error("error: the API server gave no answer: {}", error_chain(.0))]
-    Unreachable(#[source] kube::Error),
-    #[error("error: the API server gave no answer within {seconds} s")]
-    Slow { seconds: u64 },
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("error: {}", error_chain(.0))]
+    Infer(#[from] InferConfigError),
+    #[error("error: failed to make a client: {}", error_chain(.0))]
+    Client(#[source] kube::Error),
+    #[error("error: {}", error_chain(.0))]
+    Target(#[from] TargetError),
     #[error("error: {0}")]
     Usage(String),
-    #[error("error: failed to read {file}: {source}")]
-    Read {
-        file: String,
-        source: std::io::Error,
-    },
-    #[error("error: failed to write the output: {0}")]
-    Write(#[source] std::io::Error),
+    #[error("error: failed to read {0}: {1}")]
+    Read(String, #[source] std::io::Error),
+    #[error("error: failed to write {0}: {1}")]
+    Write(String, #[source] std::io::Error),
     #[error("error: failed to start the runtime: {0}")]
     Runtime(#[source] std::io::Error),
 }
 
-impl RunsError {
-    /// The API server's status code, if it answered.
-    pub(super) fn code(&self) -> Option<u16> {
-        match self {
-            Self::Server { code, .. } => Some(*code),
-            _ => None,
-        }
-    }
-}
-
-impl From<kube::Error> for RunsError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Server {
-                reason: if status.reason.is_empty() {
-                    status.code.to_string()
-                } else {
-                    status.reason.clone()
-                },
-                message: status.message.clone(),
-                code: status.code,
-            },
-            error => Self::Unreachable(error),
-        }
+impl ToolError {
+    /// What the user got wrong, or what can't be.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
     }
 }

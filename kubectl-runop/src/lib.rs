@@ -1,44 +1,59 @@
-//! `kubectl runs`, and `run-operator runs`: what people do with Runs, with their own kubeconfig and permissions.
+//! `kubectl runop`, the tool on the desk: what people do with Runs, and what they ask when something is wrong, with their
+//! own kubeconfig and permissions. A library for the pages that are made from its flags and its remedies.
 
+pub mod args;
+mod bundle;
 mod change;
 mod cluster;
 mod complete;
-mod events;
-mod exit;
+mod contract;
+mod doctor;
+mod error;
+mod explain;
 mod list;
-mod manifest;
-mod object;
 mod print;
-mod program;
-mod progress;
+pub mod remedy;
+mod run;
 mod submit;
 mod wait;
-mod watch;
 mod why;
+
+#[cfg(test)]
+mod fixtures;
 
 use std::process::ExitCode;
 
-use crate::cli::runs::{ClusterArgs, RunsArgs, RunsCommand};
-use crate::contract_tool::report::block_on;
+use clap::Parser;
+use clap_complete::CompleteEnv;
 
-pub(crate) use complete::asked_by_shell;
-pub(crate) use program::is_plugin;
-
-use change::Change;
+use args::{Cli, Command};
 use cluster::Cluster;
-use exit::{End, RunsError};
+use error::{End, ToolError};
 
-/// Runs a command.
-pub(crate) fn run(args: &RunsArgs) -> ExitCode {
-    let result = match &args.command {
-        RunsCommand::Completion(completion) => complete::script(completion.shell),
-        RunsCommand::Complete(words) => complete::candidates(&words.words),
-        command => match block_on(in_cluster(&args.cluster, command)) {
-            Ok(result) => result,
-            Err(error) => Err(RunsError::Runtime(error)),
-        },
+/// Field manager of what is written, and the name under which kubectl finds the program.
+const PROGRAM: &str = "kubectl-runop";
+
+/// Runs the command of the process's arguments.
+pub fn main() -> ExitCode {
+    // kube and reqwest can pull in two TLS providers, and then the first connection panics.
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        eprintln!("{PROGRAM}: a TLS provider was installed before main");
+    }
+    CompleteEnv::with_factory(complete::command)
+        .bin(PROGRAM)
+        .complete();
+    let end = match Cli::parse() {
+        // Asks the cluster in a runtime of its own.
+        Cli {
+            command: Command::Complete { words },
+            ..
+        } => complete::candidates(words),
+        cli => block_on(run(cli)).unwrap_or_else(|error| Err(ToolError::Runtime(error))),
     };
-    match result {
+    match end {
         Ok(end) => end.into(),
         Err(error) => {
             eprintln!("{error}");
@@ -47,19 +62,35 @@ pub(crate) fn run(args: &RunsArgs) -> ExitCode {
     }
 }
 
-async fn in_cluster(args: &ClusterArgs, command: &RunsCommand) -> Result<End, RunsError> {
-    let cluster = Cluster::connect(args).await?;
-    match command {
-        RunsCommand::Submit(submit) => submit::run(&cluster, submit).await,
-        RunsCommand::List(list) => list::run(&cluster, list).await,
-        RunsCommand::Why(why) => why::run(&cluster, why).await,
-        RunsCommand::Events(events) => events::run(&cluster, events).await,
-        RunsCommand::Wait(wait) => wait::run(&cluster, wait).await,
-        RunsCommand::Cancel(names) => change::run(&cluster, names, Change::Cancel).await,
-        RunsCommand::Retry(names) => change::run(&cluster, names, Change::Retry).await,
-        RunsCommand::Suspend(names) => change::run(&cluster, names, Change::Suspend).await,
-        RunsCommand::Resume(names) => change::run(&cluster, names, Change::Resume).await,
-        RunsCommand::Orphan(names) => change::run(&cluster, names, Change::Orphan).await,
-        RunsCommand::Completion(_) | RunsCommand::Complete(_) => Ok(End::Succeeded),
+async fn run(cli: Cli) -> Result<End, ToolError> {
+    if let Command::Contract(command) = &cli.command {
+        return contract::run(command).await;
     }
+    let cluster = Cluster::connect(&cli.cluster).await?;
+    match cli.command {
+        Command::Submit(args) => submit::run(&cluster, &args).await,
+        Command::List(args) => list::run(&cluster, &args).await,
+        Command::Why(args) => why::run(&cluster, &args).await,
+        Command::Events(args) => wait::events(&cluster, &args).await,
+        Command::Wait(args) => wait::run(&cluster, &args).await,
+        Command::Cancel(args) => change::run(&cluster, &args, change::cancel).await,
+        Command::Retry(args) => change::run(&cluster, &args, change::retry).await,
+        Command::Suspend(args) => change::run(&cluster, &args, change::suspend).await,
+        Command::Resume(args) => change::run(&cluster, &args, change::resume).await,
+        Command::Orphan(args) => change::run(&cluster, &args, change::orphan).await,
+        Command::Doctor(args) => doctor::run(&cluster, &args).await,
+        Command::SupportBundle(args) => bundle::run(&cluster, &args).await,
+        Command::Complete { .. } | Command::Contract(_) => Ok(End::Succeeded),
+    }
+}
+
+/// Runs a future in a runtime of its own.
+fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(future);
+    // A resolver that hangs is not waited for.
+    runtime.shutdown_background();
+    Ok(result)
 }

@@ -1,26 +1,25 @@
 //! A Run as the API server sent it. One that this version can't read is still a Run: it is listed, and printed whole.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use run_operator::api::{Run, RunSpec, RunStatus, names};
-use run_operator::decide::explain::Stored;
+use run_operator::api::{ConditionType, Phase, Reason, RunSpec, RunStatus, conditions, names};
 
 /// A Run: its text, and what can be read of it.
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) metadata: ObjectMeta,
-    pub(super) spec: Option<RunSpec>,
-    pub(super) status: Option<RunStatus>,
+#[derive(Clone, Debug, Default, Resource)]
+#[resource(inherit = "run_operator::api::Run")]
+pub(crate) struct Run {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Option<RunSpec>,
+    /// Also absent before the operator's first write.
+    pub(crate) status: Option<RunStatus>,
     /// Why spec or status can't be read.
-    pub(super) unreadable: Option<String>,
+    pub(crate) unreadable: Option<String>,
     text: Arc<str>,
 }
 
@@ -34,8 +33,8 @@ struct Parts {
     status: Option<Box<RawValue>>,
 }
 
-impl Seen {
-    pub(super) fn from_text(text: &str) -> Result<Self, serde_json::Error> {
+impl Run {
+    pub(crate) fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         let parts: Parts = serde_json::from_str(text)?;
         let mut unreadable = None;
         Ok(Self {
@@ -48,33 +47,53 @@ impl Seen {
     }
 
     /// The object as JSON, as it came.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Its kind and name, as `kubectl -o name` prints them.
-    pub(super) fn reference(&self) -> String {
+    pub(crate) fn reference(&self) -> String {
         format!("run.{}/{}", names::GROUP, self.name())
     }
 
-    pub(super) fn stored(&self) -> Stored<'_> {
-        Stored {
-            meta: &self.metadata,
-            spec: self.spec.as_ref(),
-            status: self.status.as_ref(),
-        }
+    /// The phase; none before the operator's first write.
+    pub(crate) fn phase(&self) -> Option<Phase> {
+        self.status.as_ref()?.phase
+    }
+
+    /// Whether the run has ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.phase().is_some_and(Phase::terminal)
+    }
+
+    pub(crate) fn is_stalled(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|s| conditions::is_true(&s.conditions, ConditionType::Stalled))
+    }
+
+    /// The condition to show first: Stalled=True, else Synced=False while it runs, else Ready.
+    pub(crate) fn condition(&self) -> Option<&Condition> {
+        let found = |kind| conditions::find(&self.status.as_ref()?.conditions, kind);
+        let stalled = found(ConditionType::Stalled).filter(|c| c.status == "True");
+        let synced = found(ConditionType::Synced).filter(|c| c.status == "False" && !self.ended());
+        stalled.or(synced).or_else(|| found(ConditionType::Ready))
+    }
+
+    /// The reason of that condition, if this version knows it.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        Reason::named(&self.condition()?.reason)
     }
 }
 
@@ -92,45 +111,9 @@ fn read<T: for<'de> Deserialize<'de>>(
     }
 }
 
-impl<'de> Deserialize<'de> for Seen {
+impl<'de> Deserialize<'de> for Run {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::from_text(raw.get()).map_err(D::Error::custom)
-    }
-}
-
-impl Serialize for Seen {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.text).map_err(serde::ser::Error::custom)?;
-        raw.serialize(serializer)
-    }
-}
-
-impl Resource for Seen {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Run::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        Run::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Run::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Run::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }

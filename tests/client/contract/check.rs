@@ -265,7 +265,7 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
 const OPENAPI: &str = include_str!("../../../contract/openapi.yaml");
 const NO_CONTRACT: [&str; 2] = [
     "OpenAPI document, not a contract file",
-    "run-operator contract show",
+    "kubectl runop contract show",
 ];
 
 #[rstest]

@@ -1,6 +1,6 @@
-//! What a person does about each reason: the one table of it. docs/reasons.md shows it, and `kubectl runs why` prints it.
+//! What a person does about each reason: the one table of it. docs/reasons.md shows it, and `kubectl runop why` prints it.
 
-use crate::api::Reason;
+use run_operator::api::Reason;
 
 /// Stands where nothing is to be done.
 const NOTHING: &str = "Nothing.";

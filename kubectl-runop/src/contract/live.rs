@@ -1,44 +1,97 @@
-//! Findings from the answers to two requests without a token: pure, one finding per statement.
+//! The public part of a service: two requests without a token, and one finding for each statement.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
 use run_operator::api::Contract;
+use run_operator::checks::{Check, Finding, NO_ANSWER, Target, Verdict};
+use run_operator::decide::response::answer::Failure;
 use run_operator::decide::truncate::cut;
 use run_operator::decide::workspace::verdict::version_verdict;
-use run_operator::service::RawAnswer;
+use run_operator::service::{CallError, RawAnswer};
 
-use super::statements::{
-    ACCEPTED, Finding, JSON, NAMED, PROBLEM_BODY, PROBLEM_FIELDS, REACHED, REFUSED, Statement,
-    VERSION_ID, Verdict, WORKSPACE_ID,
-};
-
+/// Time limit of a call, even if the contract file allows more: a person waits for the command.
+const LONGEST_CALL: Duration = Duration::from_mins(1);
 /// Maximum number of fields of an answer that are named, and bytes of each.
 const NAMED_FIELDS: usize = 8;
 const SHOWN: usize = 64;
 
 const PROBLEM: &str = "application/problem+json";
 
-/// Findings from the answer to `GET /version` (rules 3, 11 and 13), or from the reason why there is none.
-pub(super) fn of_version(answer: &Result<RawAnswer, String>, contract: &Contract) -> Vec<Finding> {
-    let answer = match answer {
+const REACHED: Check = Check::new("version.answered", "GET /version is public");
+const JSON: Check = Check::new("version.json", "it answers JSON");
+const NAMED: Check = Check::new("version.named", "it names a version");
+const ACCEPTED: Check = Check::new("version.accepted", "the version is accepted");
+const VERSION_ID: Check = Check::new("version.requestId", "it has an X-Request-ID");
+const REFUSED: Check = Check::new("workspace.refused", "without a token comes a 401");
+const PROBLEM_BODY: Check = Check::new("workspace.problem", "the refusal is a problem");
+const PROBLEM_FIELDS: Check = Check::new("workspace.problemFields", "the problem has its fields");
+const WORKSPACE_ID: Check = Check::new("workspace.requestId", "it has an X-Request-ID");
+
+/// Findings from the answer to `GET /version` (rules 3, 11 and 13), and whether there was one.
+pub(crate) async fn version(target: &Target) -> (Vec<Finding>, bool) {
+    let answer = match bounded(target.client.raw_version()).await {
         Ok(answer) => answer,
         Err(why) => {
             let todo = "Check the base URL, the network, and the CA certificates (--ca-file).";
-            let mut findings = vec![REACHED.fail(sentence(why), todo)];
-            let rest = [&JSON, &NAMED, &ACCEPTED, &VERSION_ID];
-            findings.extend(rest.map(|s| s.not_tried("there was no answer")));
-            return findings;
+            let mut findings = vec![REACHED.fail(sentence(&why), todo)];
+            let rest = [JSON, NAMED, ACCEPTED, VERSION_ID];
+            findings.extend(rest.map(|check| check.not_tried(NO_ANSWER)));
+            return (findings, false);
         }
     };
-    let mut findings = vec![reached(answer)];
+    let mut findings = vec![reached(&answer)];
     if answer.is_success() {
-        findings.extend(of_document(answer, contract));
+        findings.extend(document(&answer, &target.contract));
     } else {
-        let rest = [&JSON, &NAMED, &ACCEPTED];
-        findings.extend(rest.map(|s| s.not_tried("the answer is no success")));
+        let rest = [JSON, NAMED, ACCEPTED];
+        findings.extend(rest.map(|check| check.not_tried("the answer is no success")));
     }
-    findings.push(request_id(&VERSION_ID, answer));
+    findings.push(request_id(VERSION_ID, &answer));
+    (findings, true)
+}
+
+/// Findings from the answer to `GET /workspaces/current` without a token (rules 3, 8 and 11), which is asked for if
+/// `GET /version` was `answered`.
+pub(super) async fn workspace(target: &Target, answered: bool) -> Vec<Finding> {
+    let unanswered = |first: Finding| -> Vec<Finding> {
+        let rest = [PROBLEM_BODY, PROBLEM_FIELDS, WORKSPACE_ID];
+        let rest = rest.map(|check| check.not_tried(NO_ANSWER));
+        [first].into_iter().chain(rest).collect()
+    };
+    if !answered {
+        return unanswered(REFUSED.not_tried("GET /version had no answer"));
+    }
+    let answer = match bounded(target.client.current_workspace_without_token()).await {
+        Ok(answer) => answer,
+        Err(why) => {
+            let todo = "GET /version was answered, so check the proxies in between.";
+            return unanswered(REFUSED.fail(sentence(&why), todo));
+        }
+    };
+    let mut findings = vec![refused(&answer)];
+    if answer.status < 400 {
+        let rest = [PROBLEM_BODY, PROBLEM_FIELDS];
+        findings.extend(rest.map(|check| check.not_tried("the answer is no refusal")));
+    } else {
+        findings.extend(problem(&answer));
+    }
+    findings.push(request_id(WORKSPACE_ID, &answer));
     findings
+}
+
+/// The answer, or the reason why there is none.
+async fn bounded(
+    call: impl Future<Output = Result<RawAnswer, CallError>>,
+) -> Result<RawAnswer, String> {
+    match tokio::time::timeout(LONGEST_CALL, call).await {
+        Ok(answer) => answer.map_err(|error| Failure::from(&error).message),
+        Err(_) => Err(format!(
+            "failed to get an answer from the service within {} s",
+            LONGEST_CALL.as_secs()
+        )),
+    }
 }
 
 fn reached(answer: &RawAnswer) -> Finding {
@@ -57,63 +110,29 @@ fn reached(answer: &RawAnswer) -> Finding {
     REACHED.fail(in_short(answer), todo)
 }
 
-fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
+fn document(answer: &RawAnswer, contract: &Contract) -> [Finding; 3] {
     let Some(document) = answer.json() else {
         let saw = match answer.body {
             None => "The answer is larger than the contract file's limits.bodyBytes.".to_owned(),
             Some(_) => format!("{} Its body can't be read as JSON.", in_short(answer)),
         };
         let todo = "Check the base URL: a web page or a proxy may answer there.";
-        let mut findings = vec![JSON.fail(saw, todo)];
-        findings.extend([&NAMED, &ACCEPTED].map(|s| s.not_tried("there is no document")));
-        return findings;
+        let [named, accepted] = [NAMED, ACCEPTED].map(|c| c.not_tried("there is no document"));
+        return [JSON.fail(saw, todo), named, accepted];
     };
-    let mut findings = vec![JSON.ok(shape(&document))];
-    let version = RawAnswer::version(&document, contract);
-    let Some(version) = version else {
+    let json = JSON.ok(shape(&document));
+    let Some(version) = RawAnswer::version(&document, contract) else {
         let places = contract.version_pointers().join(", ");
-        findings.push(NAMED.fail(
-            format!("There is nothing at {places}. {}", shape(&document)),
-            "Correct version.pointers in the contract file.",
-        ));
-        findings.push(ACCEPTED.not_tried("there is no version"));
-        return findings;
+        let saw = format!("There is nothing at {places}. {}", shape(&document));
+        let named = NAMED.fail(saw, "Correct version.pointers in the contract file.");
+        return [json, named, ACCEPTED.not_tried("there is no version")];
     };
-    findings.push(NAMED.ok(format!("It is {}.", cut(&version, SHOWN))));
-    findings.push(match version_verdict(Some(&version), contract) {
+    let named = NAMED.ok(format!("It is {}.", cut(&version, SHOWN)));
+    let accepted = match version_verdict(Some(&version), contract) {
         Ok(why) => ACCEPTED.ok(why.message),
         Err(why) => ACCEPTED.finding(Verdict::Fail, why.message, None),
-    });
-    findings
-}
-
-/// Findings from the answer to `GET /workspaces/current` without a token (rules 3, 8 and 11); `None` if it was not
-/// requested.
-pub(super) fn of_workspace(answer: Option<&Result<RawAnswer, String>>) -> Vec<Finding> {
-    let answer = match answer {
-        Some(Ok(answer)) => answer,
-        other => {
-            let first = match other {
-                Some(Err(why)) => REFUSED.fail(
-                    sentence(why),
-                    "GET /version was answered, so check the proxies in between.",
-                ),
-                _ => REFUSED.not_tried("GET /version had no answer"),
-            };
-            let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS, &WORKSPACE_ID];
-            let rest = rest.map(|s| s.not_tried("there was no answer"));
-            return std::iter::once(first).chain(rest).collect();
-        }
     };
-    let mut findings = vec![refused(answer)];
-    if answer.status < 400 {
-        let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS];
-        findings.extend(rest.map(|s| s.not_tried("the answer is no refusal")));
-    } else {
-        findings.extend(of_problem(answer));
-    }
-    findings.push(request_id(&WORKSPACE_ID, answer));
-    findings
+    [json, named, accepted]
 }
 
 fn refused(answer: &RawAnswer) -> Finding {
@@ -134,7 +153,7 @@ fn refused(answer: &RawAnswer) -> Finding {
     REFUSED.fail(in_short(answer), todo)
 }
 
-fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
+fn problem(answer: &RawAnswer) -> [Finding; 2] {
     let todo = "Errors are application/problem+json (rule 8); without it codes can't be distinguished. A proxy may have answered.";
     let body = if answer.media_type.as_deref() == Some(PROBLEM) {
         PROBLEM_BODY.ok(in_short(answer))
@@ -181,10 +200,10 @@ fn is_text(value: &Value) -> bool {
     value.as_str().is_some_and(|text| !text.is_empty())
 }
 
-fn request_id(statement: &Statement, answer: &RawAnswer) -> Finding {
+fn request_id(check: Check, answer: &RawAnswer) -> Finding {
     match &answer.request_id {
-        Some(id) => statement.ok(format!("It is {id}.")),
-        None => statement.fail(
+        Some(id) => check.ok(format!("It is {id}.")),
+        None => check.fail(
             "There is none, or one that can't be shown.",
             "Every answer has one (rule 11), 1 to 128 visible ASCII characters; without it support can't find a request.",
         ),
