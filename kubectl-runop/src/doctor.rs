@@ -27,11 +27,11 @@ use crate::run::Run;
 const NAME: &str = "run-operator-doctor";
 const PLURALS: [&str; 3] = ["runs", "workspaces", "clusterworkspaces"];
 
-const TAKEN: Check = Check::new("cluster.run", "a Run would be accepted");
-const ALONE: Check = Check::new("cluster.names", "the names runs and workspaces are ours");
-const GOING: Check = Check::new("runs.stalled", "no Run waits for a person");
-const MAY: Check = Check::new("operator.permissions", "the operator may do its work");
-const ALLOWED: Check = Check::new("operator.allowList", "the base URLs are allowed");
+const RUN_ACCEPTED: Check = Check::new("cluster.run", "a Run would be accepted");
+const NAMES_ARE_OURS: Check = Check::new("cluster.names", "the names runs and workspaces are ours");
+const NONE_STALLED: Check = Check::new("runs.stalled", "no Run waits for a person");
+const PERMISSIONS: Check = Check::new("operator.permissions", "the operator may do its work");
+const ALLOW_LIST: Check = Check::new("operator.allowList", "the base URLs are allowed");
 const SERVICE: Check = Check::new("service", "the service answers");
 
 /// What the operator does in each namespace that it serves: the group, the resource, the verbs. The Secrets that a
@@ -103,7 +103,7 @@ pub(crate) async fn in_cluster(
     } = cluster;
     let mut findings: Vec<Finding> = api_server(client).await.into();
     if findings[0].verdict != Verdict::Ok {
-        let rest = [TAKEN, ALONE, GOING, MAY, ALLOWED];
+        let rest = [RUN_ACCEPTED, NAMES_ARE_OURS, NONE_STALLED, PERMISSIONS, ALLOW_LIST];
         findings.extend(rest.map(|check| check.not_tried(NO_ANSWER)));
         return Examined {
             findings,
@@ -111,11 +111,11 @@ pub(crate) async fn in_cluster(
         };
     }
     findings.push(match (findings[2].verdict, apply) {
-        (Verdict::Ok, true) => taken(client, namespace).await,
-        (Verdict::Ok, false) => TAKEN.not_tried("--read-only applies none"),
-        _ => TAKEN.not_tried("the CRDs come first"),
+        (Verdict::Ok, true) => dry_run(client, namespace).await,
+        (Verdict::Ok, false) => RUN_ACCEPTED.not_tried("--read-only applies none"),
+        _ => RUN_ACCEPTED.not_tried("the CRDs come first"),
     });
-    findings.push(alone(client).await);
+    findings.push(other_groups(client).await);
     let seen = workspaces(client, namespace, !apply).await;
     findings.push(seen.finding);
     findings.push(stalled(cluster).await);
@@ -126,15 +126,15 @@ pub(crate) async fn in_cluster(
         Ok(Some(deployed)) => {
             base_url = deployed.values("--base-url").into_iter().next();
             findings.push(permissions(cluster, place, &deployed, &seen.specs).await);
-            findings.push(allowed(&deployed, &seen.specs));
+            findings.push(allow_list(&deployed, &seen.specs));
         }
         Ok(None) => {
             let why = format!("there is no Deployment {place}/{name}");
-            findings.extend([MAY, ALLOWED].map(|check| check.not_tried(&why)));
+            findings.extend([PERMISSIONS, ALLOW_LIST].map(|check| check.not_tried(&why)));
         }
         Err(refused) => {
             let what = format!("read the Deployment {place}/{name}");
-            findings.extend([MAY, ALLOWED].map(|check| check.unread(&refused, &what)));
+            findings.extend([PERMISSIONS, ALLOW_LIST].map(|check| check.unread(&refused, &what)));
         }
     }
     Examined {
@@ -145,7 +145,7 @@ pub(crate) async fn in_cluster(
 }
 
 /// Checks admission, validation and permissions as for a real Run; nothing is stored.
-async fn taken(client: &Client, namespace: &str) -> Finding {
+async fn dry_run(client: &Client, namespace: &str) -> Finding {
     let kind = ApiResource::erase::<api::Run>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
     let run = json!({
@@ -158,7 +158,7 @@ async fn taken(client: &Client, namespace: &str) -> Finding {
         ..PatchParams::apply(NAME)
     };
     let Err(refused) = bounded(api.patch(NAME, &params, &Patch::Apply(run))).await else {
-        return TAKEN.ok(format!("In the namespace {namespace}, by a dry run."));
+        return RUN_ACCEPTED.ok(format!("In the namespace {namespace}, by a dry run."));
     };
     let todo = match refused.code() {
         Some(403) => {
@@ -168,15 +168,15 @@ async fn taken(client: &Client, namespace: &str) -> Finding {
         Some(_) => "The API server refuses the Run: its message has the reason.",
         None => "Check the kubeconfig, or the network.",
     };
-    TAKEN.fail(format!("{}.", refused.why()), todo)
+    RUN_ACCEPTED.fail(format!("{}.", refused.why()), todo)
 }
 
 /// Whether other API groups have the names of our kinds: with them `kubectl get runs` may mean something else. From the
 /// discovery document that every authenticated user may read.
-async fn alone(client: &Client) -> Finding {
+async fn other_groups(client: &Client) -> Finding {
     let groups = match bounded(client.list_api_groups_aggregated()).await {
         Ok(groups) => groups,
-        Err(refused) => return ALONE.not_tried(&refused.why()),
+        Err(refused) => return NAMES_ARE_OURS.not_tried(&refused.why()),
     };
     let mut others = BTreeSet::new();
     for group in groups.items {
@@ -188,12 +188,12 @@ async fn alone(client: &Client) -> Finding {
         others.extend(plurals.filter_map(|plural| Some(format!("{plural}.{}", name.as_ref()?))));
     }
     if others.is_empty() {
-        return ALONE.ok("No other API group has them.");
+        return NAMES_ARE_OURS.ok("No other API group has them.");
     }
     let others: Vec<String> = others.into_iter().collect();
     let todo = "Name the group in commands, as in `kubectl get runs.run-operator.dev`.";
     let saw = format!("There are {}, too.", others.join(" and "));
-    ALONE.finding(Verdict::Warn, saw, Some(todo))
+    NAMES_ARE_OURS.finding(Verdict::Warn, saw, Some(todo))
 }
 
 /// The Runs that wait for a person, by reason.
@@ -201,7 +201,7 @@ async fn stalled(cluster: &Cluster) -> Finding {
     let namespace = &cluster.namespace;
     let runs: Vec<Run> = match pages(&cluster.runs(), ListParams::default()).await {
         Ok(runs) => runs,
-        Err(refused) => return GOING.unread(&refused, &format!("list the Runs of {namespace}")),
+        Err(refused) => return NONE_STALLED.unread(&refused, &format!("list the Runs of {namespace}")),
     };
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let waiting = runs
@@ -212,14 +212,14 @@ async fn stalled(cluster: &Cluster) -> Finding {
     }
     let (all, waiting) = (runs.len(), waiting.count());
     if waiting == 0 {
-        return GOING.ok(format!("Of {all} in the namespace {namespace}."));
+        return NONE_STALLED.ok(format!("Of {all} in the namespace {namespace}."));
     }
     let reasons = reasons.iter();
     let reasons: Vec<String> = reasons.map(|(reason, n)| format!("{reason} {n}")).collect();
     let reasons = reasons.join(", ");
     let todo = "`kubectl runop list` shows them first, and `kubectl runop why NAME` what to do.";
     let saw = format!("{waiting} of {all} in the namespace {namespace} do: {reasons}.");
-    GOING.finding(Verdict::Warn, saw, Some(todo))
+    NONE_STALLED.finding(Verdict::Warn, saw, Some(todo))
 }
 
 /// Whether the operator's service account may do what the operator does in the namespace, and read the Secrets that the
@@ -249,28 +249,28 @@ async fn permissions(
             "namespace": namespace, "group": group, "resource": kind, "subresource": subresource,
             "verb": verb, "name": name,
         });
-        match may(cluster, &user, place, &attributes).await {
+        match is_allowed(cluster, &user, place, &attributes).await {
             Ok(true) => {}
             Ok(false) => {
                 let name = name.map(|name| format!(" {name}")).unwrap_or_default();
                 missing.push(format!("{verb} {resource}{name}"));
             }
-            Err(refused) => return MAY.unread(&refused, "ask for the permissions of others"),
+            Err(refused) => return PERMISSIONS.unread(&refused, "ask for the permissions of others"),
         }
         asked += 1;
     }
     if missing.is_empty() {
         let has = format!("has the {asked} permissions that it needs in the namespace {namespace}");
-        return MAY.ok(format!("{user} {has}."));
+        return PERMISSIONS.ok(format!("{user} {has}."));
     }
     let missing = missing.join(", ");
-    MAY.fail(
+    PERMISSIONS.fail(
         format!("In the namespace {namespace} {user} may not: {missing}."),
         "Compare with the chart's roles; watchNamespaces and tokenSecretNames decide what they contain.",
     )
 }
 
-async fn may(
+async fn is_allowed(
     cluster: &Cluster,
     user: &str,
     place: &str,
@@ -291,11 +291,11 @@ async fn may(
 }
 
 /// Whether the operator's allow-list has the base URLs that the Workspaces name themselves.
-fn allowed(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
+fn allow_list(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
     let mut all = deployed.values("--base-url");
     all.extend(deployed.values("--allowed-base-url"));
     if all.is_empty() {
-        return ALLOWED.fail(
+        return ALLOW_LIST.fail(
             "The operator has neither a base URL nor an allow-list.",
             "Set the chart's baseUrl, or name one in each Workspace and in allowedBaseUrls.",
         );
@@ -304,7 +304,7 @@ fn allowed(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
     let list = match AllowList::parse(&all, deployed.has("--allow-insecure-http")) {
         Ok(list) => list,
         Err(error) => {
-            return ALLOWED.fail(format!("The operator's list is refused: {error}."), allow);
+            return ALLOW_LIST.fail(format!("The operator's list is refused: {error}."), allow);
         }
     };
     let urls = specs.iter().filter_map(|spec| spec.base_url.as_deref());
@@ -312,8 +312,8 @@ fn allowed(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
         .filter(|url| BaseUrl::parse(url, &list).is_err())
         .collect();
     if refused.is_empty() {
-        ALLOWED.ok(format!("By the operator's flags: {}.", all.join(", ")))
+        ALLOW_LIST.ok(format!("By the operator's flags: {}.", all.join(", ")))
     } else {
-        ALLOWED.fail(format!("These are not: {}.", refused.join(", ")), allow)
+        ALLOW_LIST.fail(format!("These are not: {}.", refused.join(", ")), allow)
     }
 }

@@ -73,14 +73,14 @@ impl Cause {
 }
 
 /// The Workspace to which a Run's state may be due.
-struct Behind {
+struct WorkspaceSeen {
     reference: WorkspaceRef,
     workspace: Result<(WorkspaceSpec, Option<WorkspaceStatus>), Refused>,
-    secret: Option<Token>,
+    secret: Option<SecretSeen>,
 }
 
 /// The Secret to which the Workspace's state may be due.
-struct Token {
+struct SecretSeen {
     name: String,
     key: String,
     /// When it was last changed, as far as its metadata says; none for one in the operator's namespace.
@@ -160,7 +160,7 @@ fn condition(status: Option<&WorkspaceStatus>) -> Option<&Condition> {
     stalled.or_else(|| conditions::find(found, ConditionType::Ready))
 }
 
-async fn behind(cluster: &Cluster, reference: WorkspaceRef) -> Behind {
+async fn behind(cluster: &Cluster, reference: WorkspaceRef) -> WorkspaceSeen {
     let workspace = match reference.kind() {
         WorkspaceKind::Workspace => {
             let api = Api::namespaced(cluster.client.clone(), &cluster.namespace);
@@ -175,7 +175,7 @@ async fn behind(cluster: &Cluster, reference: WorkspaceRef) -> Behind {
     if let Ok((spec, status)) = &workspace
         && let Some((name, key)) = secret_to_read(spec, status.as_ref())
     {
-        secret = Some(Token {
+        secret = Some(SecretSeen {
             name: name.to_owned(),
             key: key.to_owned(),
             changed: match reference.kind() {
@@ -184,7 +184,7 @@ async fn behind(cluster: &Cluster, reference: WorkspaceRef) -> Behind {
             },
         });
     }
-    Behind {
+    WorkspaceSeen {
         reference,
         workspace,
         secret,
@@ -223,12 +223,12 @@ fn unread(refused: &Refused) -> String {
 }
 
 /// The chain from the Run to the cause, and the remedy.
-fn explain(run: &Run, behind: Option<&Behind>, now: Timestamp) -> Explanation {
+fn explain(run: &Run, behind: Option<&WorkspaceSeen>, now: Timestamp) -> Explanation {
     let mut causes: Vec<Cause> = Vec::new();
     causes.extend(run.unreadable.as_ref().map(|why| Cause::new(None, why)));
     let mut reason = run.reason();
     if let Some(behind) = behind {
-        let (cause, of_workspace) = of_workspace(run, behind);
+        let (cause, of_workspace) = cause_of_workspace(run, behind);
         reason = of_workspace.or(reason);
         causes.push(cause);
         causes.extend(behind.secret.as_ref().map(|secret| {
@@ -242,7 +242,7 @@ fn explain(run: &Run, behind: Option<&Behind>, now: Timestamp) -> Explanation {
             Cause::new(object, format!("key {}, {state}", secret.key))
         }));
     } else {
-        causes.extend(of_run(run, now));
+        causes.extend(causes_of_run(run, now));
     }
     Explanation {
         summary: summary(run, now),
@@ -256,8 +256,8 @@ fn explain(run: &Run, behind: Option<&Behind>, now: Timestamp) -> Explanation {
 }
 
 /// What the Workspace says, and the reason to mend. What the Run says stands for a Workspace that can't be read.
-fn of_workspace(run: &Run, behind: &Behind) -> (Cause, Option<Reason>) {
-    let Behind { reference, .. } = behind;
+fn cause_of_workspace(run: &Run, behind: &WorkspaceSeen) -> (Cause, Option<Reason>) {
+    let WorkspaceSeen { reference, .. } = behind;
     let object = Some(format!("{} {}", reference.kind(), reference.name));
     let told = run.condition().map_or("", |c| c.message.as_str());
     let status = match &behind.workspace {
@@ -297,7 +297,7 @@ fn of_workspace(run: &Run, behind: &Behind) -> (Cause, Option<Reason>) {
 }
 
 /// What the Run itself says: the condition's message, the latest error, and for a failed one its last event.
-fn of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
+fn causes_of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
     let Some(status) = &run.status else {
         return Vec::new();
     };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::api::kubernetes::{KubernetesVersion, MINIMUM};
 use crate::api::{crd, names};
 
-use super::finding::{CHECK_ACCESS, first};
+use super::finding::{CHECK_ACCESS, first_five};
 use super::{Check, Finding, NO_ANSWER, bounded};
 
 const REACHED: Check = Check::new("cluster.reached", "the API server answers");
@@ -62,7 +62,7 @@ async fn crds(client: &Client) -> Finding {
     };
     match missing.as_slice() {
         [] => CRDS.ok("The cluster has every field of this version."),
-        missing => CRDS.fail(format!("The cluster lacks {}.", first(missing)), APPLY),
+        missing => CRDS.fail(format!("The cluster lacks {}.", first_five(missing)), APPLY),
     }
 }
 

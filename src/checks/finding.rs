@@ -142,7 +142,7 @@ pub fn report(findings: &[Finding], taking: &[String]) -> String {
 }
 
 /// The first five of them, and how many more there are.
-pub(super) fn first(all: &[String]) -> String {
+pub(super) fn first_five(all: &[String]) -> String {
     let text = all[..all.len().min(5)].join(", ");
     match all.len().saturating_sub(5) {
         0 => text,

@@ -12,7 +12,7 @@ use crate::api::{
     WorkspaceStatus, conditions,
 };
 
-use super::finding::first;
+use super::finding::first_five;
 use super::{Check, Finding, Refused, bounded, pages};
 
 /// The Workspace of a Run that names none.
@@ -69,7 +69,7 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
 }
 
 /// The ClusterWorkspaces whose selector allows the namespace.
-async fn shared(client: &Client, namespace: &str) -> Result<Vec<Seen>, Refused> {
+async fn shared(client: &Client, namespace: &str) -> Result<Vec<State>, Refused> {
     let kind = ApiResource::erase::<ClusterWorkspace>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     // Without one there is no need to know the namespace's labels.
@@ -91,7 +91,7 @@ async fn shared(client: &Client, namespace: &str) -> Result<Vec<Seen>, Refused> 
 }
 
 /// A Workspace of either kind. One that this version can't read is still one.
-struct Seen {
+struct State {
     name: String,
     /// Why it takes no Runs.
     trouble: Option<String>,
@@ -104,12 +104,12 @@ struct Seen {
 async fn checked(
     api: &Api<DynamicObject>,
     keep: impl Fn(&DynamicObject) -> bool,
-) -> Result<Vec<Seen>, Refused> {
+) -> Result<Vec<State>, Refused> {
     let mut reads = 0;
     loop {
         reads += 1;
         let all = pages(api, ListParams::default()).await?;
-        let kept: Vec<Seen> = all.iter().filter(|w| keep(w)).map(seen).collect();
+        let kept: Vec<State> = all.iter().filter(|w| keep(w)).map(state).collect();
         if reads == READS || !kept.iter().any(|workspace| workspace.unchecked) {
             return Ok(kept);
         }
@@ -121,7 +121,7 @@ fn part<T: DeserializeOwned>(object: &DynamicObject, field: &str) -> Option<T> {
     serde_json::from_value(object.data[field].clone()).ok()
 }
 
-fn seen(object: &DynamicObject) -> Seen {
+fn state(object: &DynamicObject) -> State {
     let status: WorkspaceStatus = part(object, "status").unwrap_or_default();
     let spec: Option<WorkspaceSpec> = part(object, "spec");
     let ready = conditions::find(&status.conditions, ConditionType::Ready);
@@ -135,7 +135,7 @@ fn seen(object: &DynamicObject) -> Seen {
         Some(ready) => Some(format!("{}: {}", ready.reason, ready.message)),
     };
     let checking = ready.is_some_and(|c| c.reason == Reason::Checking.as_str());
-    Seen {
+    State {
         name: object.name_any(),
         trouble,
         unchecked: ready.is_none() || !current || checking,
@@ -143,7 +143,7 @@ fn seen(object: &DynamicObject) -> Seen {
     }
 }
 
-fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
+fn judged(seen: &[State], namespace: &str, may_lack: bool) -> Finding {
     if seen.is_empty() && may_lack {
         return READY.not_tried(&format!("there is none in the namespace {namespace} yet"));
     }
@@ -160,14 +160,14 @@ fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
     });
     let troubled: Vec<String> = troubled.collect();
     if !troubled.is_empty() {
-        let troubled = first(&troubled);
+        let troubled = first_five(&troubled);
         let why = format!("Not Ready in the namespace {namespace}: {troubled}.");
         return READY.fail(why, REMEDIES);
     }
     let names: Vec<String> = seen.iter().map(|w| w.name.clone()).collect();
     let mut ok = format!(
         "In the namespace {namespace}, at the operator's last check: {}.",
-        first(&names)
+        first_five(&names)
     );
     if !names.iter().any(|name| name == DEFAULT) {
         ok.push_str(" None is called default: a Run has to name its own.");

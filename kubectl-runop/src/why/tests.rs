@@ -13,8 +13,8 @@ fn refused(code: u16) -> Refused {
 }
 
 /// What is behind a Run: the Workspace `default`, as it was read.
-fn behind(workspace: Result<WorkspaceStatus, Refused>) -> Behind {
-    Behind {
+fn behind(workspace: Result<WorkspaceStatus, Refused>) -> WorkspaceSeen {
+    WorkspaceSeen {
         reference: spec().workspace_ref(),
         workspace: workspace.map(|status| (WorkspaceSpec::default(), Some(status))),
         secret: None,
@@ -50,7 +50,7 @@ fn error(request_id: &str, attempts: i64) -> LastError {
     }
 }
 
-fn lines(run: &Run, behind: Option<&Behind>) -> (Vec<String>, Option<String>) {
+fn lines(run: &Run, behind: Option<&WorkspaceSeen>) -> (Vec<String>, Option<String>) {
     let explanation = explain(run, behind, at(3600));
     let lines = explanation.causes.iter().map(Cause::line).collect();
     (lines, explanation.remedy)
@@ -97,7 +97,7 @@ fn what_stalls_a_workspace_comes_before_why_it_isnt_ready() {
 fn the_remedy_is_that_of_the_last_cause() {
     let run = pending(Reason::WorkspaceNotReady);
     let mut behind = behind(Ok(workspace(Reason::Unauthorized)));
-    behind.secret = Some(Token {
+    behind.secret = Some(SecretSeen {
         name: "run-operator-token".to_owned(),
         key: "token".to_owned(),
         changed: Some(Ok(Some(at(0)))),

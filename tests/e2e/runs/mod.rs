@@ -4,6 +4,7 @@ mod change;
 mod complete;
 mod events;
 mod list;
+mod proxy;
 mod submit;
 mod wait;
 mod why;
