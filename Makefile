@@ -16,7 +16,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build the operator and the reference service (target/debug)
+build: ## Build the operator, the tool and the reference service (target/debug)
 	$(CARGO) build --locked --bins
 
 .PHONY: demo
@@ -78,6 +78,10 @@ image: ## Make the image, target/image.tar, without a build engine
 .PHONY: service-image
 service-image: ## Make an image of the reference service, target/reference-service-image.tar, for the quickstart
 	@.ci/image reference-service
+
+.PHONY: tool-image
+tool-image: ## Make an image of the tool, target/kubectl-runop-image.tar, for Jobs
+	@.ci/image kubectl-runop
 
 .PHONY: sbom
 sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)

@@ -4,87 +4,67 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use run_operator::api::{Contract, contract::ContractError};
+use crate::api::{Contract, contract::ContractError};
 
 /// Bytes of a contract file; the one that is compiled in has about 3,000.
 const LARGEST: u64 = 1 << 20;
 
 /// Source of a contract file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// Compiled in.
-    Builtin,
-    /// A file.
-    File(PathBuf),
-}
+pub struct Source(Option<PathBuf>);
 
 impl Source {
     /// The file, or the compiled-in one if unset.
-    pub(crate) fn file_or_builtin(path: Option<&Path>) -> Self {
-        path.map_or(Self::Builtin, |path| Self::File(path.to_owned()))
+    pub fn file_or_builtin(path: Option<&Path>) -> Self {
+        Self(path.map(Path::to_owned))
     }
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Builtin => f.write_str("built-in"),
-            Self::File(path) => write!(f, "{}", path.display()),
+        match &self.0 {
+            None => f.write_str("built-in"),
+            Some(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
 /// Reason why a contract file can't be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ContractFileError {
-    #[error("failed to read the contract file {from}")]
-    Read { from: Source, source: io::Error },
-    #[error("failed to use the contract file {from}: it is larger than {LARGEST} bytes")]
-    TooLarge { from: Source },
-    #[error("failed to use the contract file {from}")]
-    Wrong {
-        from: Source,
-        source: Box<ContractError>,
-    },
+pub enum ContractFileError {
+    /// It can't be read.
+    #[error("failed to read the contract file {0}")]
+    Read(Source, #[source] io::Error),
+    /// It is no contract file.
+    #[error("failed to use the contract file {0}")]
+    Wrong(Source, #[source] Box<ContractError>),
 }
 
 /// Reads and checks a contract file.
-pub(crate) fn load(from: &Source) -> Result<Contract, ContractFileError> {
-    let contract = match from {
-        Source::Builtin => Contract::builtin(),
-        Source::File(path) => {
-            let file = std::fs::File::open(path).map_err(|source| ContractFileError::Read {
-                from: from.clone(),
-                source,
-            })?;
-            Contract::parse(&text(from, file)?)
+pub fn load(from: &Source) -> Result<Contract, ContractFileError> {
+    let contract = match &from.0 {
+        None => Contract::builtin(),
+        Some(path) => {
+            let text = text(path);
+            Contract::parse(&text.map_err(|error| ContractFileError::Read(from.clone(), error))?)
         }
     };
-    contract.map_err(|source| ContractFileError::Wrong {
-        from: from.clone(),
-        source: Box::new(source),
-    })
+    contract.map_err(|error| ContractFileError::Wrong(from.clone(), Box::new(error)))
 }
 
-fn text(from: &Source, reader: impl Read) -> Result<String, ContractFileError> {
-    let failed = |source| ContractFileError::Read {
-        from: from.clone(),
-        source,
-    };
-    let Some(bytes) = read_up_to(reader, LARGEST).map_err(failed)? else {
-        return Err(ContractFileError::TooLarge { from: from.clone() });
-    };
-    String::from_utf8(bytes).map_err(|error| {
-        failed(io::Error::new(
-            io::ErrorKind::InvalidData,
-            error.utf8_error(),
-        ))
-    })
+fn text(path: &Path) -> io::Result<String> {
+    let text = String::from_utf8(read_up_to(path, LARGEST)?);
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Reads everything; `None` if it is larger than `limit` bytes.
-pub(crate) fn read_up_to(reader: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads a file of at most `limit` bytes; a larger one, or one without end, is an error.
+pub fn read_up_to(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    let file = std::fs::File::open(path)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let wrong = format!("it is larger than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, wrong));
+    }
+    Ok(bytes)
 }

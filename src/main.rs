@@ -1,17 +1,13 @@
-//! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a lost lease, 2 for wrong flags or
-//! files.
+//! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a lost lease or a failed check, 2
+//! for wrong flags or files.
 
 /// Gives memory back, and fragments less than the C library's.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-mod bundle;
+mod check;
 mod cli;
-mod contract_file;
-mod contract_tool;
-mod doctor;
 mod health;
-mod runs;
 mod signals;
 mod start;
 
@@ -19,7 +15,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::runs::KubectlRuns;
 use cli::{Cli, Command};
 use run_operator::util::error_chain;
 
@@ -36,34 +31,23 @@ fn main() -> ExitCode {
     {
         eprintln!("run-operator: a TLS provider was installed before main");
     }
-    match runs::asked_by_shell() {
-        Ok(false) => {}
-        Ok(true) => return ExitCode::SUCCESS,
-        Err(_) => return ExitCode::FAILURE,
-    }
-    if runs::is_plugin() {
-        return match KubectlRuns::try_parse() {
-            Ok(plugin) => runs::run(&plugin.runs),
-            Err(error) => usage(&error, "error"),
-        };
-    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error, "run-operator"),
+        Err(error) => return usage(&error),
     };
     match cli.command {
-        Command::Controller(args) => run(start::controller(*args)),
+        Command::Controller(args) => run(async {
+            start::controller(*args).await?;
+            Ok(ExitCode::SUCCESS)
+        }),
         Command::Crds => print_crds(),
-        Command::Contract(command) => contract_tool::run(&command),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::SupportBundle(args) => bundle::run(&args),
-        Command::Runs(args) => runs::run(&args),
+        Command::Check(args) => run(check::run(&args)),
     }
 }
 
 /// Prints help and version to standard output. Of an error it prints only the line that names it: clap's page doesn't
-/// suit a container's log. `who` begins the line.
-fn usage(error: &clap::Error, who: &str) -> ExitCode {
+/// suit a container's log.
+fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
             Ok(()) => ExitCode::SUCCESS,
@@ -84,11 +68,11 @@ fn usage(error: &clap::Error, who: &str) -> ExitCode {
     let command: Vec<&str> = words
         .take_while(|w| !w.starts_with(['[', '<', '-']))
         .collect();
-    eprintln!("{who}: {what} (see {} --help)", command.join(" "));
+    eprintln!("run-operator: {what} (see {} --help)", command.join(" "));
     ExitCode::from(WRONG_USAGE)
 }
 
-fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode {
+fn run(future: impl Future<Output = Result<ExitCode, start::StartError>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -103,7 +87,7 @@ fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode 
     // Remaining tasks, such as open streams, have nothing to finish.
     runtime.shutdown_background();
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("run-operator: {}", error_chain(&error));
             ExitCode::from(match error {

@@ -1,7 +1,22 @@
 //! Helpers that several layers share.
 
 use std::error::Error;
+use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String can't fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
 
 /// An error with its sources on one line.
 pub fn error_chain(error: &dyn Error) -> String {

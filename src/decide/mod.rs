@@ -26,7 +26,6 @@ pub mod conditions;
 mod decision;
 pub mod event_buffer;
 pub mod events;
-pub mod explain;
 pub mod failure;
 pub mod gitops;
 pub mod key_claim;

@@ -12,7 +12,7 @@ use rustls::{RootCertStore, crypto::CryptoProvider};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::contract::Contract;
-use crate::decide::request::body::sha256;
+use crate::util::sha256;
 use crate::util::{error_chain, lock};
 
 use super::{BaseUrl, Observer};

@@ -48,30 +48,15 @@ pub(crate) async fn plain_client() -> Result<kube::Client, StartError> {
     kube::Client::try_from(cluster(READ_TIMEOUT).await?).map_err(StartError::Client)
 }
 
-/// The cluster that the environment names.
-pub(crate) async fn inferred_config() -> Result<kube::Config, StartError> {
-    kube::Config::infer().await.map_err(StartError::Kubeconfig)
-}
-
-/// Client for a command that also watches: a connection may be silent for as long as the watch lasts.
-pub(crate) fn command_client(config: kube::Config) -> Result<kube::Client, StartError> {
-    let mut config = known(config)?;
-    config.read_timeout = None;
-    kube::Client::try_from(config).map_err(StartError::Client)
-}
-
+/// The cluster that the environment names, with the names and limits of all our clients.
 async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
-    let mut config = known(inferred_config().await?)?;
-    config.read_timeout = Some(read_timeout);
-    Ok(config)
-}
-
-/// A configuration that can be used, with the names and limits of all our clients.
-fn known(mut config: kube::Config) -> Result<kube::Config, StartError> {
+    let config = kube::Config::infer().await;
+    let mut config = config.map_err(StartError::Kubeconfig)?;
     if config.proxy_url.is_some() {
         return Err(StartError::Proxy);
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(read_timeout);
     // kube sends no user agent; the API server's audit log needs one.
     let agent = concat!("run-operator/", env!("CARGO_PKG_VERSION"));
     config

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use run_operator::contract_file::{self, Source};
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
 
 use crate::cli::ControllerArgs;
-use crate::contract_file::{self, Source};
 
 use super::error::StartError;
 

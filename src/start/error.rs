@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
+use run_operator::checks::TargetError;
+use run_operator::contract_file::ContractFileError;
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;
 
-use crate::contract_file::ContractFileError;
 use crate::health::CertificateError;
 
 /// Error that prevents the start of the controller or ends it.
@@ -15,6 +16,9 @@ use crate::health::CertificateError;
 pub(crate) enum StartError {
     #[error(transparent)]
     Contract(#[from] ContractFileError),
+    /// Of `check`.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     #[error("failed to use --base-url")]
     BaseUrl(#[source] BaseUrlError),
     /// Names the value by its position: it may contain a password.

@@ -26,8 +26,8 @@ use crate::cli::{ControllerArgs, LogFormat, SecureMetricsArgs};
 use crate::health::{CertificateFiles, Certificates, SecureMetrics};
 use crate::{health, signals};
 
+pub(crate) use clients::plain_client;
 use clients::{SILENCE, client, separate_client};
-pub(crate) use clients::{command_client, inferred_config, plain_client};
 use config::{config, streams_by_open_files};
 pub(crate) use error::StartError;
 

@@ -10,7 +10,7 @@
 
 mod answers;
 mod bounds;
-mod contract_tool;
+mod contract;
 mod openapi_differences;
 mod openapi_document;
 mod problem;

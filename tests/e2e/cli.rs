@@ -87,9 +87,9 @@ fn an_empty_variable_is_refused_in_one_line() {
 
 /// Proves: I-explicit
 #[test]
-fn doctor_refuses_an_empty_namespace_too() {
+fn check_refuses_an_empty_namespace_too() {
     let words = ["--namespace", "value is empty"];
-    refused(&mut program(&["doctor", "--namespace="]), &words);
+    refused(&mut program(&["check", "--namespace="]), &words);
 }
 
 /// What else is refused is proved in `policy`.

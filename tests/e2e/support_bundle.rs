@@ -1,4 +1,4 @@
-//! `run-operator support-bundle`: what is in it, and what must not be.
+//! `kubectl runop support-bundle`: what is in it, and what must not be.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -7,6 +7,7 @@ use std::process::Command;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
+use test_support::programs;
 
 use crate::runs::{SUCCEEDED, shows};
 use crate::support::{Audit, Setup, TOKEN, World, output_of, says};
@@ -21,7 +22,7 @@ async fn bundle(
     args: &[&str],
 ) -> (BTreeMap<String, String>, String) {
     let file = world.folder().join("bundle.tgz");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    let mut command = Command::new(programs::kubectl_runop());
     command
         .args(["support-bundle", "--namespace", &world.namespace, "-o"])
         .arg(&file)

@@ -65,14 +65,16 @@ async fn helm_test_passes_and_fails_while_the_service_is_down() {
     let words = [
         "ok    an operator is active",
         "ok    the Workspaces are Ready",
-        // A Run that nothing stores is all that it doesn't try.
-        "No check failed. Not tried: 1.\nThese take Runs from here: default.",
+        "All checks passed.\nThese take Runs from here: default.",
     ];
     test_support::says(&passed, &words);
 
     installation.service.kill();
     let failed = installation.helm_test().await.unwrap_err();
-    assert!(failed.contains("FAIL  GET /version"), "{failed}");
+    assert!(
+        failed.contains("FAIL  the service's version is accepted"),
+        "{failed}"
+    );
     assert_eq!(installation.refusals(), Vec::<Value>::new());
     installation.service.start_again().await;
 }

@@ -100,7 +100,7 @@ fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     for values in ["default", "full"] {
         let objects = with_file(values);
         let args = texts(&helm::the(&objects, "Pod")["spec"]["containers"][0]["args"]);
-        assert_eq!(args[0], "doctor");
+        assert_eq!(args[0], "check");
         cli::Cli::command()
             .try_get_matches_from(["run-operator"].iter().chain(&args))
             .unwrap();

@@ -189,6 +189,7 @@ fn violations(source: &Source, forbidden: &[&str]) -> Vec<String> {
 #[case::decide("src/decide", PURE)]
 #[case::service("src/service", &["kube", "k8s_openapi", "crate::controller", "axum", "clap", "prometheus_client"])]
 #[case::controller("src/controller", &["clap", "axum", "reqwest", "std::env", "std::process"])]
+#[case::checks("src/checks", &["crate::controller", "clap", "axum", "std::env", "std::process"])]
 #[case::reference_service("tests/reference-service", &["run_operator", "kube", "k8s_openapi", "reqwest"])]
 fn a_layer_knows_only_those_before_it(#[case] folder: &str, #[case] forbidden: &[&str]) {
     let files = files::below(folder, "rs");

@@ -102,7 +102,7 @@ pub(crate) fn platform(dist: &Path, commit: &str) -> PathBuf {
     let text = |path: PathBuf| path.display().to_string();
     // Static, small, and built for the node's tests anyway.
     let program = text(go_tool("pause").unwrap());
-    for name in ["run-operator", "reference-service"] {
+    for name in ["run-operator", "kubectl-runop", "reference-service"] {
         let out = text(folder.join(format!("{name}-image")));
         let written = ["write", "--name", name, "--program", &program];
         let of = ["--version", VERSION, "--revision", commit, "--epoch", EPOCH];
@@ -110,14 +110,14 @@ pub(crate) fn platform(dist: &Path, commit: &str) -> PathBuf {
         let bill = folder.join(format!("{name}_{VERSION}_linux_{arch}.cdx.json"));
         fs::write(bill, r#"{"bomFormat": "CycloneDX", "specVersion": "1.5"}"#).unwrap();
     }
-    let archive = folder.join(format!("kubectl-runs_{VERSION}_linux_{arch}.tar.gz"));
+    let archive = folder.join(format!("kubectl-runop_{VERSION}_linux_{arch}.tar.gz"));
     pack(&program, &archive);
     folder
 }
 
-/// Makes the archive of kubectl-runs, with this program in it.
+/// Makes the archive of kubectl-runop, with this program in it.
 pub(crate) fn pack(program: &str, archive: &Path) {
     let mut script = Command::new(root().join(".ci/archive"));
-    script.args([program, "kubectl-runs"]).arg(archive);
+    script.args([program, "kubectl-runop"]).arg(archive);
     done(&script.output().unwrap());
 }

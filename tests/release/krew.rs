@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use test_support::{root, tools::go_tool};
+use test_support::{programs, root, tools::go_tool};
 
 use crate::dist::pack;
 use crate::helm::done;
@@ -13,7 +13,7 @@ use crate::published::fails;
 
 /// The archive's name, as of a release.
 const ARCHIVE: &str = concat!(
-    "kubectl-runs_",
+    "kubectl-runop_",
     env!("CARGO_PKG_VERSION"),
     "_linux_amd64.tar.gz"
 );
@@ -45,8 +45,8 @@ fn krew(home: &Path, args: &[&str]) -> Output {
 fn krew_installs_the_plugin_from_the_release() {
     let dir = TempDir::new().unwrap();
     let home = dir.path().join("krew");
-    let archive = archive(dir.path(), env!("CARGO_BIN_EXE_run-operator"));
-    let file = dir.path().join("runs.yaml");
+    let archive = archive(dir.path(), programs::kubectl_runop().to_str().unwrap());
+    let file = dir.path().join("runop.yaml");
     let install = || {
         let (file, archive) = (file.to_str().unwrap(), archive.to_str().unwrap());
         krew(
@@ -65,10 +65,10 @@ fn krew_installs_the_plugin_from_the_release() {
 
     fs::write(&file, &text).unwrap();
     done(&install());
-    let plugin = home.join("bin/kubectl-runs");
+    let plugin = home.join("bin/kubectl-runop");
     let version = done(&Command::new(&plugin).arg("--version").output().unwrap());
     assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
-    assert!(home.join("receipts/runs.yaml").exists());
+    assert!(home.join("receipts/runop.yaml").exists());
 }
 
 /// Proves: I-krew
@@ -83,7 +83,7 @@ fn the_same_program_is_the_same_archive() {
 #[test]
 fn an_archive_of_another_version_is_refused() {
     let dir = TempDir::new().unwrap();
-    let path = dir.path().join("kubectl-runs_0.0.1_linux_amd64.tar.gz");
+    let path = dir.path().join("kubectl-runop_0.0.1_linux_amd64.tar.gz");
     fs::write(&path, "").unwrap();
     fails(&manifest(&path, "0.0.2"), "is of version 0.0.1, not 0.0.2");
 }

@@ -97,6 +97,7 @@ fn what_was_signed_is_verified_and_what_was_changed_is_refused() {
     for name in [
         "SHA256SUMS",
         "/run-operator@",
+        "/kubectl-runop@",
         "/reference-service@",
         charts,
     ] {
@@ -173,7 +174,7 @@ fn checksums_and_provenance_are_of_every_file_and_image() {
     assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
     assert_eq!(statement["predicateType"], "https://slsa.dev/provenance/v1");
     let subjects = statement["subject"].as_array().unwrap();
-    let images = ["run-operator", "reference-service"].map(|name| {
+    let images = ["run-operator", "kubectl-runop", "reference-service"].map(|name| {
         let sum = digest(dist, name).trim_start_matches("sha256:").to_owned();
         (sum, format!("{}/{name}", dist.registry.address))
     });
@@ -266,7 +267,7 @@ fn everything_in_the_images_has_its_licence_in_one_file() {
     ] {
         assert!(licences.contains(name), "{name:?}");
     }
-    for program in ["run-operator", "reference-service"] {
+    for program in ["run-operator", "kubectl-runop", "reference-service"] {
         let crates = crates(program);
         assert!(crates.len() > 30, "{program}: {crates:?}");
         let missing: Vec<_> = crates.iter().filter(|c| !licences.contains(*c)).collect();

@@ -38,6 +38,10 @@ var (
 		"run-operator",
 		"A Kubernetes controller that turns a Run object into exactly one run at the Run Orchestration Service",
 	}
+	tool = subject{
+		"kubectl-runop",
+		"The tool of run-operator for Jobs in a cluster: submits, awaits, explains and changes Runs",
+	}
 	referenceService = subject{
 		"reference-service",
 		"A Run Orchestration Service to try run-operator with; it runs nothing",
@@ -46,7 +50,7 @@ var (
 
 // subjectOf finds the program of this name.
 func subjectOf(name string) (subject, error) {
-	for _, known := range []subject{operator, referenceService} {
+	for _, known := range []subject{operator, tool, referenceService} {
 		if known.name == name {
 			return known, nil
 		}

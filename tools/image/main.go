@@ -11,7 +11,7 @@ import (
 
 const usage = `usage:
   image write   --name NAME --program FILE --version V --revision R --epoch SECONDS --out DIR
-                packs the program NAME (run-operator, reference-service) into the OCI layout DIR and, the same as one
+                packs the program NAME (run-operator, kubectl-runop, reference-service) into the OCI layout DIR and, the same as one
                 file, DIR.tar; prints the digest
   image verify  [--most MIB] DIR
                 holds the layout DIR and DIR.tar to what the image promises; unpacked it has 30 MiB at most, or MIB

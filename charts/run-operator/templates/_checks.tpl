@@ -31,7 +31,7 @@
 {{- end }}
 {{- with .Values.contract }}
 {{- if not (and (kindIs "map" (fromYaml .)) (not (hasKey (fromYaml .) "Error"))) }}
-{{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `run-operator contract check --contract FILE --base-url URL`" }}
+{{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `kubectl runop contract check --contract FILE --base-url URL`" }}
 {{- end }}
 {{- end }}
 {{- $replicas := int (include "run-operator.replicas" .) }}

@@ -90,14 +90,10 @@
 
 {{/* For `helm test`, in the namespace that it looks at. */}}
 {{- define "run-operator.testWorkspaceRules" -}}
-# Whether its Workspaces are Ready and why not, and which of its Runs wait for a person.
+# Whether its Workspaces are Ready and why not.
 - apiGroups: [run-operator.dev]
-  resources: [workspaces, runs]
+  resources: [workspaces]
   verbs: [list]
-# Whether the operator has its permissions there. Such a request stores nothing.
-- apiGroups: [authorization.k8s.io]
-  resources: [localsubjectaccessreviews]
-  verbs: [create]
 {{- end }}
 
 {{/* For `helm test`, in the whole cluster. */}}
@@ -114,7 +110,7 @@
 
 {{/* For `helm test`, in the release's namespace. */}}
 {{- define "run-operator.testOperatorRules" -}}
-# Whether an operator is active: its Lease, and without an election its Deployment, which also tells its flags.
+# Whether an operator is active: its Deployment, and with an election its Lease.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "run-operator.fullname" . }}]

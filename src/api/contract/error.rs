@@ -18,7 +18,7 @@ pub enum ContractError {
     /// The `OpenAPI` document of the API, not the file of names and numbers.
     #[error(
         "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
-         `run-operator contract show` prints one to begin from"
+         `kubectl runop contract show` prints one to begin from"
     )]
     OpenApi,
     /// Readable, but meaningless.

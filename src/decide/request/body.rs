@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::api::RunSpec;
+pub use crate::util::sha256;
 
 use super::canonical;
 
@@ -34,17 +34,6 @@ fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
     canonical::write(workload, &mut body);
     body.push('}');
     body.into_bytes()
-}
-
-/// SHA-256 in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a String can't fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
 }
 
 /// The idempotency key (rule 1): the object's uid, or the user's key scoped by namespace. A uid contains no slash, so

@@ -1,25 +1,18 @@
 //! Completion, and the program as kubectl finds it.
 
 use std::os::unix::fs::symlink;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::json;
+use test_support::programs;
 
 use crate::support::{World, output_of, says};
 
 use super::desk;
 
-/// The program under this name.
-fn program(name: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    command.arg0(name);
-    command
-}
-
 /// What the program prints when it is started for a completion, by its words and with these variables.
 async fn completed(world: &World, words: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
-    let mut command = program("kubectl-runs");
+    let mut command = Command::new(programs::kubectl_runop());
     command
         .args(words)
         .envs(variables.iter().copied())
@@ -36,13 +29,10 @@ async fn candidates(world: &World, words: &[&str]) -> Vec<String> {
 
 /// What a shell is offered, without the help beside it, as its script asks for it.
 async fn offered(world: &World, shell: &str, words: &[&str]) -> Vec<String> {
-    let line = [&["kubectl-runs", "-n", &world.namespace], words].concat();
+    let line = [&["kubectl-runop", "-n", &world.namespace], words].concat();
     let last = (line.len() - 1).to_string();
     let line = [&["--"], &line[..]].concat();
-    let variables = [
-        ("RUN_OPERATOR_COMPLETE", shell),
-        ("_CLAP_COMPLETE_INDEX", &last),
-    ];
+    let variables = [("COMPLETE", shell), ("_CLAP_COMPLETE_INDEX", &last)];
     let found = completed(world, &line, &variables).await;
     let values = found.iter().map(|line| line.split([':', '\t']).next());
     values.map(|value| value.unwrap().to_owned()).collect()
@@ -57,8 +47,12 @@ async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shel
     }
     let names = candidates(&world, &["why", "tr"]).await;
     assert_eq!(names, ["train-a", "train-b", ":4"]);
+    // The namespace may come behind the command, too.
+    let words = ["__complete", "wait", "-n", &world.namespace, "tr"];
+    let names = completed(&world, &words, &[]).await;
+    assert_eq!(names, ["train-a", "train-b", ":4"]);
     for (words, wanted) in [
-        (&["s"][..], &["submit", "suspend"][..]),
+        (&["s"][..], &["submit", "suspend", "support-bundle"][..]),
         (&["wait", "--f"], &["--for"]),
         (&["wait", "--for", ""], &["finished"]),
     ] {
@@ -72,7 +66,7 @@ async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shel
     for shell in ["bash", "zsh", "fish"] {
         for (words, wanted) in [
             (&["why", "tr"][..], &["train-a", "train-b"][..]),
-            (&["su"], &["submit", "suspend"]),
+            (&["sub"], &["submit"]),
             (&["wait", "--fo"], &["--for"]),
             (&["wait", "--for", "fin"], &["finished"]),
         ] {
@@ -85,55 +79,51 @@ async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shel
 /// Proves: K-complete
 #[test]
 fn each_shell_gets_a_script_that_asks_the_program() {
-    let script = |shell: &str| {
-        let output = program("kubectl-runs").args(["completion", shell]).output();
-        String::from_utf8(output.unwrap().stdout).unwrap()
-    };
     for (shell, own) in [
         ("bash", "complete -o nospace"),
-        ("zsh", "#compdef kubectl-runs"),
+        ("zsh", "#compdef kubectl-runop"),
         ("fish", "complete --keep-order"),
     ] {
-        let script = script(shell);
-        says(&script, &[own, "RUN_OPERATOR_COMPLETE", "run-operator"]);
+        let mut program = Command::new(programs::kubectl_runop());
+        let output = program.env("COMPLETE", shell).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        says(&script, &[own, "COMPLETE", "kubectl-runop"]);
     }
-    let kubectl = "#!/bin/sh\nexec kubectl-runs __complete \"$@\"\n";
-    assert_eq!(script("kubectl"), kubectl);
-}
-
-/// The commands in the help that a program prints.
-fn commands(program: &mut Command) -> Vec<String> {
-    let output = program.arg("--help").output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let help = String::from_utf8(output.stdout).unwrap();
-    let (_, after) = help.split_once("Commands:\n").unwrap();
-    let (list, _) = after.split_once("\n\n").unwrap();
-    // What is further to the right goes on with a command's help.
-    let heads = list.lines().filter_map(|line| line.strip_prefix("  "));
-    let heads = heads.filter(|line| !line.starts_with(' '));
-    let names = heads.map(|line| line.split_whitespace().next().unwrap().to_owned());
-    names.collect()
 }
 
 /// Proves: K-plugin
 #[tokio::test]
-async fn kubectl_finds_the_plugin_which_has_the_commands_of_the_program() {
-    let plugin = commands(&mut program("kubectl-runs"));
-    assert!(plugin.contains(&"submit".to_owned()), "{plugin:?}");
-    assert_eq!(plugin, commands(program("run-operator").arg("runs")));
-
+async fn kubectl_finds_the_plugin_and_completes_it() {
     let world = desk().await;
+    world.simulate("train", json!({})).await;
     let directory = world.folder().join("bin");
     std::fs::create_dir(&directory).unwrap();
-    let link = directory.join("kubectl-runs");
-    symlink(env!("CARGO_BIN_EXE_run-operator"), link).unwrap();
+    symlink(programs::kubectl_runop(), directory.join("kubectl-runop")).unwrap();
+    // As docs/runs.md says.
+    let completer = directory.join("kubectl_complete-runop");
+    std::fs::write(
+        &completer,
+        "#!/bin/sh\nexec kubectl-runop __complete \"$@\"\n",
+    )
+    .unwrap();
+    let mut executable = Command::new("chmod");
+    assert!(
+        executable
+            .arg("+x")
+            .arg(&completer)
+            .status()
+            .unwrap()
+            .success()
+    );
     let path = std::env::var("PATH").unwrap();
-    let mut kubectl = world.control_plane.kubectl();
-    kubectl.env("PATH", format!("{}:{path}", directory.display()));
-    let mut own = program("run-operator");
-    own.env("KUBECONFIG", world.control_plane.kubeconfig());
-    for mut command in [kubectl, own] {
-        command.args(["runs", "list", "-n", &world.namespace]);
-        assert_eq!(output_of(command, "").await.unwrap(), "");
-    }
+    let path = format!("{}:{path}", directory.display());
+    let kubectl = async |words: &[&str]| {
+        let mut kubectl = world.control_plane.kubectl();
+        kubectl.env("PATH", &path).args(words);
+        output_of(kubectl, "").await.unwrap()
+    };
+    let listed = kubectl(&["runop", "list", "-o", "name", "-n", &world.namespace]).await;
+    assert_eq!(listed, "run.run-operator.dev/train\n");
+    let words = ["__complete", "runop", "-n", &world.namespace, "why", "tr"];
+    assert!(kubectl(&words).await.starts_with("train\n:4\n"));
 }

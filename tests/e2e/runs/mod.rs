@@ -1,19 +1,20 @@
-//! `kubectl runs`: the program under its name as a plugin, against the real API server, as people and pipelines use it.
+//! `kubectl runop`, against the real API server, as people and pipelines use it.
 
 mod change;
 mod complete;
 mod events;
 mod list;
+mod proxy;
 mod submit;
 mod wait;
 mod why;
 
 use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use test_support::programs;
 
 use crate::support::{Setup, World};
 
@@ -55,11 +56,9 @@ impl Running {
     }
 }
 
-/// Starts a command, by its words, under the program's name as a plugin: with a kubeconfig, in the world's namespace,
-/// with `input` on its standard input.
+/// Starts a command, by its words: with a kubeconfig, in the world's namespace, with `input` on its standard input.
 fn started(world: &World, kubeconfig: &Path, words: &str, input: &str) -> Running {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_run-operator"))
-        .arg0("kubectl-runs")
+    let mut child = Command::new(programs::kubectl_runop())
         .args(words.split_whitespace())
         .args(["--namespace", &world.namespace])
         .env("KUBECONFIG", kubeconfig)

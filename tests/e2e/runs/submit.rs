@@ -81,10 +81,8 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
     let typo = json!({"worklaod": {}, "workload": {"image": "i"}});
     let typo = manifest("typo", &typo);
     let no_name = manifest("Not_A_Name", &spec);
-    let beside_a_good_one =
-        |other| format!(r#"{{"apiVersion":"v1","kind":"List","items":[{good},{other}]}}"#);
-    let [second, foreign, second_typo, no_name] =
-        [&workspace, &foreign, &typo, &no_name].map(beside_a_good_one);
+    let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{good}]}}"#);
+    let two = format!("{good}\n---\n{good}");
     let unknown = r#"unknown field "spec.worklaod""#;
     for (input, words, part) in [
         (
@@ -92,17 +90,18 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
             "-f -",
             "only run-operator.dev/v1alpha1 Run",
         ),
-        (&second, "-f -", "object 2 is run-operator.dev/v1alpha1"),
+        (&list, "-f -", "only run-operator.dev/v1alpha1 Run"),
+        (&two, "-f -", "kubectl create -f"),
         (&foreign, "-f -", "does not match the namespace"),
-        (&second_typo, "-f -", unknown),
+        (&typo, "-f -", unknown),
         (&no_name, "-f -", "Error from server (Invalid)"),
         (&typo, "-f - --dry-run=server", unknown),
-        ("", "-f -", "has no Run"),
+        ("", "-f -", "must have one Run"),
         ("a: [", "-f -", "is no YAML or JSON"),
         ("", "-f /nonexistent", "failed to read /nonexistent"),
         ("", "", "--filename <FILE>"),
         ("", "--image i -f x", "cannot be used with"),
-        ("", "--image i --timeout 5s", "needs --wait or --follow"),
+        ("", "--image i --timeout 5s", "<--wait|--follow>"),
         ("", "--image i --set gpus", "it needs a key, = and a value"),
         ("", "--image i --set a=1 --set a.b=2", "value of its own"),
         ("", "--image i --set image=j", "set already"),

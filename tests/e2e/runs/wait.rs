@@ -8,7 +8,8 @@ use crate::stale::Proxy;
 use crate::support::{World, eventually};
 
 use super::{
-    ACTIVE, CANCELLED, FAILED, REFUSED, Running, SUCCEEDED, desk, each_says, left, shows, started,
+    ACTIVE, CANCELLED, FAILED, REFUSED, Running, SUCCEEDED, desk, each_says, left, runs, shows,
+    started,
 };
 
 /// Starts a wait for the Run `train`, which is active, through a proxy; its watch is answered.
@@ -31,7 +32,7 @@ async fn waiting(words: &str) -> (World, Proxy, Running) {
 
 /// The command that goes on with the wait for `train`.
 fn again(world: &World) -> String {
-    format!("kubectl runs wait train --namespace {}", world.namespace)
+    format!("kubectl runop wait train --namespace {}", world.namespace)
 }
 
 /// Proves: K-wait, K-interrupt
@@ -89,6 +90,22 @@ async fn a_deletion_ends_a_wait_whatever_is_created_by_that_name(#[case] missed:
     }
     let said = wait.end().await.ended(4);
     assert!(said.contains("it was deleted, last seen Active"), "{said}");
+}
+
+/// Proves: K-wait
+#[tokio::test]
+async fn a_run_that_is_being_deleted_ends_a_wait_whenever_it_begins() {
+    let (world, _proxy, wait) = waiting("wait train --for finished").await;
+    let held = |finalizers| json!({"metadata": {"finalizers": finalizers}});
+    world
+        .patch_run("train", held(json!(["example.com/held"])))
+        .await;
+    world.delete_run("train").await;
+    wait.end().await.ended(4);
+    // The deletion cancels the run: that is no end of its own.
+    shows(&world, "train", CANCELLED, "Cancelled").await;
+    runs(&world, "wait train --for finished").await.ended(4);
+    world.patch_run("train", held(json!(null))).await;
 }
 
 /// Proves: K-interrupt

@@ -26,30 +26,38 @@ pub fn find(name: &str) -> Result<PathBuf, PathBuf> {
     if path.is_file() { Ok(path) } else { Err(path) }
 }
 
-/// The reference service, built once a process where its source has changed. Cargo builds the programs of a suite's own
-/// package only. A suite outside the workspace, where there is none to build, has its path in
+/// The reference service. A suite outside the workspace, where there is none to build, has its path in
 /// `RUN_OPERATOR_TEST_REFERENCE_SERVICE`.
 ///
 /// # Panics
 /// If it cannot be built.
 pub fn reference_service() -> &'static Path {
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-        if let Some(path) = std::env::var_os("RUN_OPERATOR_TEST_REFERENCE_SERVICE") {
-            return path.into();
-        }
-        let directory = directory();
-        let mut cargo = cargo();
-        cargo
-            .args(["build", "--quiet", "--locked"])
-            // The whole workspace, as the suites were built: with other features of its dependencies it would take
-            // minutes.
-            .args(["--bin", "reference-service"]);
-        if directory.ends_with("release") {
-            cargo.arg("--release");
-        }
-        let built = cargo.status().unwrap();
-        assert!(built.success(), "the reference service could not be built");
-        directory.join("reference-service")
+        let given = std::env::var_os("RUN_OPERATOR_TEST_REFERENCE_SERVICE");
+        given.map_or_else(|| built("reference-service"), PathBuf::from)
     });
     &PROGRAM
+}
+
+/// The tool on the desk.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn kubectl_runop() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| built("kubectl-runop"));
+    &PROGRAM
+}
+
+/// Builds a program of another package where its source has changed: cargo builds those of a suite's own package only.
+fn built(name: &str) -> PathBuf {
+    let directory = directory();
+    let mut cargo = cargo();
+    // The whole workspace, as the suites were built: with other features of its dependencies it would take minutes.
+    cargo.args(["build", "--quiet", "--locked", "--bin", name]);
+    if directory.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let built = cargo.status().unwrap();
+    assert!(built.success(), "{name} could not be built");
+    directory.join(name)
 }

@@ -1,4 +1,4 @@
-//! `docs/flags.md`, from the program's own command line.
+//! `docs/flags.md`, from the programs' own command lines.
 
 // The program's flags, as the program itself reads them.
 #[allow(
@@ -17,27 +17,33 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Generated, cell};
 use crate::common::Outcome;
 
+/// The tool, whose flags for the cluster are those of each of its commands.
+const TOOL: &str = "kubectl runop";
+
 /// The page.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
     let mut sections = String::new();
-    let mut program = cli::Cli::command();
-    program.build();
-    for command in program.get_subcommands() {
-        section(&mut sections, command, "run-operator");
+    let mut operator = cli::Cli::command();
+    operator.build();
+    for command in operator.get_subcommands() {
+        let name = format!("run-operator {}", command.get_name());
+        section(&mut sections, command, &name);
     }
+    let mut tool = kubectl_runop::args::Cli::command();
+    tool.build();
+    section(&mut sections, &tool, TOOL);
     super::page("docs/flags.md", &sections)
 }
 
-fn section(page: &mut String, command: &Command, above: &str) {
+fn section(page: &mut String, command: &Command, name: &str) {
     if command.is_hide_set() || command.get_name() == "help" {
         return;
     }
-    let name = format!("{above} {}", command.get_name());
     let about = command.get_long_about().or(command.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
     let _ = write!(page, "\n## {name}\n{}\n", about.trim_end());
     let shown = |arg: &&Arg| {
-        let inherited = arg.is_global_set() && above != "run-operator";
+        let inherited = arg.is_global_set() && name != TOOL;
         !matches!(arg.get_id().as_str(), "help" | "version") && !arg.is_hide_set() && !inherited
     };
     let rows: Vec<String> = command.get_arguments().filter(shown).map(row).collect();
@@ -46,7 +52,7 @@ fn section(page: &mut String, command: &Command, above: &str) {
         page.extend(rows);
     }
     for below in command.get_subcommands() {
-        section(page, below, &name);
+        section(page, below, &format!("{name} {}", below.get_name()));
     }
 }
 

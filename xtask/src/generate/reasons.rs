@@ -1,7 +1,7 @@
-//! The column "what to do" of docs/reasons.md, from the table that `kubectl runs why` prints, too.
+//! The column "what to do" of docs/reasons.md, from the table that `kubectl runop why` prints, too.
 
+use kubectl_runop::remedy;
 use run_operator::api::Reason;
-use run_operator::decide::explain::remedy;
 use test_support::root;
 
 use super::Generated;

@@ -23,10 +23,10 @@ const OTHERS: [&str; 2] = ["docs/upgrade.md", "docs/api-versions.md"];
 const MARKS: [&str; 16] = [
     "run-operator:",
     "reference-service:",
-    "kubectl-runs:",
+    "kubectl-runop:",
     "run-operator-",
     "run-operator_",
-    "kubectl-runs_",
+    "kubectl-runop_",
     ".ci/krew ",
     "charts/run-operator --version ",
     "VERSION=",

@@ -48,7 +48,8 @@ fn names(triple: &str) -> Outcome<BTreeSet<String>> {
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--edges=normal", "--target", triple]);
     tree.args(["--prefix=none", "--format={p}"]);
-    tree.args(["--package=run-operator", "--package=reference-service"]);
+    tree.args(["--package=run-operator", "--package=kubectl-runop"]);
+    tree.arg("--package=reference-service");
     let name = |line: &str| {
         let mut words = line.split_whitespace();
         let (name, version) = (words.next()?, words.next()?);

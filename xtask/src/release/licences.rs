@@ -15,8 +15,8 @@ const INTRODUCTION: &str = "\
 Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
 LICENSE.
 
-- The crates below are compiled into the programs `run-operator` (also called `kubectl-runs`) or `reference-service`.
-- The Rust standard library, glibc and libgcc are linked into both. glibc is under the LGPL 2.1: to link another glibc,
+- The crates below are compiled into the programs `run-operator`, `kubectl-runop` or `reference-service`.
+- The Rust standard library, glibc and libgcc are linked into each. glibc is under the LGPL 2.1: to link another glibc,
   build the programs from the repository, with the script .ci/program.
 - The list of certification authorities is a file of the images.
 

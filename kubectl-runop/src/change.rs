@@ -1,0 +1,152 @@
+//! `cancel`, `retry`, `suspend`, `resume` and `orphan`: changes that are decided on a version of the object, and
+//! written only to that version.
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use run_operator::api::run::DeletionPolicy;
+use run_operator::api::{Phase, RunSpec, names};
+use run_operator::checks::bounded;
+use run_operator::clock::wall;
+use run_operator::decide::gitops;
+
+use crate::args::NamesArgs;
+use crate::cluster::Cluster;
+use crate::error::{End, ToolError};
+use crate::explain::retry_is_pointless;
+use crate::run::Run;
+use crate::{PROGRAM, print};
+
+/// Versions that are decided on before the change is given up: the operator writes, too.
+const ATTEMPTS: usize = 3;
+/// The API server's answer to a patch of a version that is not the present one.
+const CONFLICT: u16 = 409;
+
+/// What a change comes to for one version of an object.
+pub(crate) enum Step {
+    /// A merge patch, and what it makes of the Run.
+    Write(Value, &'static str),
+    /// It is so already.
+    Unchanged(&'static str),
+    /// It can't be, or nothing could come of it.
+    Refused(String),
+}
+
+pub(crate) async fn run(
+    cluster: &Cluster,
+    args: &NamesArgs,
+    change: fn(&Run) -> Step,
+) -> Result<End, ToolError> {
+    let mut end = End::Succeeded;
+    for name in &args.names {
+        // The others are changed all the same, as by kubectl.
+        if let Err(error) = one(cluster, args, name, change).await {
+            eprintln!("{error}");
+            end = End::Failed;
+        }
+    }
+    Ok(end)
+}
+
+async fn one(
+    cluster: &Cluster,
+    args: &NamesArgs,
+    name: &str,
+    change: fn(&Run) -> Step,
+) -> Result<(), ToolError> {
+    let params = PatchParams {
+        field_manager: Some(PROGRAM.to_owned()),
+        ..PatchParams::default()
+    };
+    let mut uid = None;
+    for _ in 0..ATTEMPTS {
+        let run = cluster.run(name).await?;
+        if *uid.get_or_insert_with(|| run.uid().to_owned()) != run.uid() {
+            let what = "was deleted and created again; nothing was changed";
+            return Err(ToolError::usage(format!("{name} {what}")));
+        }
+        let (mut patch, became) = match change(&run) {
+            Step::Write(patch, became) => (patch, became),
+            Step::Unchanged(why) => {
+                return print::object(&run, args.output, &format!("unchanged: {why}"));
+            }
+            Step::Refused(why) => return Err(ToolError::usage(format!("{name}: {why}"))),
+        };
+        patch["metadata"]["resourceVersion"] = json!(run.metadata.resource_version);
+        let runs = cluster.runs();
+        match bounded(runs.patch(name, &params, &Patch::Merge(patch))).await {
+            Ok(run) => {
+                warn_of_gitops(&run);
+                return print::object(&run, args.output, became);
+            }
+            Err(refused) if refused.code() == Some(CONFLICT) => {}
+            Err(refused) => return Err(refused.into()),
+        }
+    }
+    let what = format!("changed {ATTEMPTS} times meanwhile; try again");
+    Err(ToolError::usage(format!("{name} {what}")))
+}
+
+fn spec(run: &Run, holds: impl Fn(&RunSpec) -> bool) -> bool {
+    run.spec.as_ref().is_some_and(holds)
+}
+
+pub(crate) fn cancel(run: &Run) -> Step {
+    match run.phase() {
+        Some(Phase::Succeeded) => Step::Unchanged("it has ended (Succeeded)"),
+        Some(Phase::Failed) => Step::Unchanged("it has ended (Failed)"),
+        Some(Phase::Cancelled) => Step::Unchanged("it has ended (Cancelled)"),
+        _ if spec(run, RunSpec::cancelled) => Step::Unchanged("it is being cancelled"),
+        _ => Step::Write(json!({"spec": {"cancel": true}}), "cancelled"),
+    }
+}
+
+pub(crate) fn retry(run: &Run) -> Step {
+    if let Some(why) = retry_is_pointless(run) {
+        return Step::Refused(why);
+    }
+    let annotations = json!({names::RETRY_ANNOTATION: wall().to_string()});
+    Step::Write(json!({"metadata": {"annotations": annotations}}), "retried")
+}
+
+pub(crate) fn suspend(run: &Run) -> Step {
+    let annotations = run.metadata.annotations.as_ref();
+    if run.ended() {
+        Step::Refused("it has ended".to_owned())
+    } else if annotations.is_some_and(|a| a.contains_key(names::INTENT_ANNOTATION)) {
+        Step::Refused("its submission has begun; it can only be cancelled".to_owned())
+    } else if spec(run, RunSpec::suspended) {
+        Step::Unchanged("it is suspended")
+    } else {
+        Step::Write(json!({"spec": {"suspend": true}}), "suspended")
+    }
+}
+
+pub(crate) fn resume(run: &Run) -> Step {
+    if spec(run, |spec| !spec.suspended()) {
+        Step::Unchanged("it is not suspended")
+    } else {
+        Step::Write(json!({"spec": {"suspend": null}}), "resumed")
+    }
+}
+
+pub(crate) fn orphan(run: &Run) -> Step {
+    if spec(run, |spec| spec.deletion_policy() == DeletionPolicy::Orphan) {
+        Step::Unchanged("its deletion leaves the run alone")
+    } else {
+        let patch = json!({"spec": {"deletionPolicy": "Orphan"}});
+        Step::Write(patch, "orphaned: its deletion leaves the run alone")
+    }
+}
+
+/// A tool that keeps the object may put the change back.
+fn warn_of_gitops(run: &Run) {
+    if let Some(tracker) = gitops::tracked_by(&run.metadata) {
+        eprintln!(
+            "Warning: {} keeps {} (it carries {}) and may undo this; make the change there, too.",
+            tracker.tool,
+            run.name(),
+            tracker.mark
+        );
+    }
+}

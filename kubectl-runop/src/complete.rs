@@ -1,0 +1,90 @@
+//! Completion of commands, flags and names of Runs: for shells by clap's own script, for kubectl by what it asks a plugin.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches};
+use clap_complete::CompletionCandidate;
+use clap_complete::engine::{ArgValueCompleter, complete};
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+
+use crate::args::{Cli, ClusterArgs};
+use crate::cluster::Cluster;
+use crate::error::{End, ToolError};
+use crate::run::Run;
+use crate::{PROGRAM, block_on, print};
+
+/// Names that are offered.
+const NAMES: u32 = 500;
+/// Longest wait for names: a person has pressed a key.
+const LONGEST: Duration = Duration::from_secs(3);
+/// What cobra calls `ShellCompDirectiveNoFileComp`: kubectl offers no files beside the candidates.
+const NO_FILES: &str = ":4";
+
+/// The commands, with the names of Runs offered where one is taken.
+pub(crate) fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        let id = command
+            .get_positionals()
+            .next()
+            .map(|arg| arg.get_id().clone());
+        match id.filter(|id| id == "name" || id == "names") {
+            Some(id) => command.mut_arg(id, |arg| arg.add(ArgValueCompleter::new(names))),
+            None => command,
+        }
+    })
+}
+
+/// Prints what may take the place of the last of the words after `kubectl runop`, for kubectl.
+pub(crate) fn candidates(words: Vec<OsString>) -> Result<End, ToolError> {
+    let words: Vec<OsString> = [PROGRAM.into()].into_iter().chain(words).collect();
+    let last = words.len() - 1;
+    let found = complete(&mut command(), words, last, None).unwrap_or_default();
+    let mut text = String::new();
+    for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
+        text.push_str(&candidate.get_value().to_string_lossy());
+        if let Some(help) = candidate.get_help().map(ToString::to_string) {
+            text.push('\t');
+            text.push_str(help.lines().next().unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    print::out(&format!("{text}{NO_FILES}\n"))?;
+    Ok(End::Succeeded)
+}
+
+/// The flags of the cluster among the words of an unfinished command, which follow `__complete` or, from a shell, `--` and
+/// the program.
+fn cluster() -> ClusterArgs {
+    let mut words = std::env::args_os().skip_while(|word| word != "--" && word != "__complete");
+    if words.next().is_some_and(|word| word == "--") {
+        words.next();
+    }
+    let words = [PROGRAM.into()].into_iter().chain(words);
+    let found = Cli::command()
+        .ignore_errors(true)
+        .try_get_matches_from(words);
+    let args = found.and_then(|found| ClusterArgs::from_arg_matches(&found));
+    args.unwrap_or_default()
+}
+
+/// The Runs whose names begin so. None if the cluster does not answer in time.
+fn names(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let args = cluster();
+    let list = async {
+        let cluster = Cluster::connect(&args).await.ok()?;
+        let api: Api<PartialObjectMeta<Run>> =
+            Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        api.list(&ListParams::default().limit(NAMES)).await.ok()
+    };
+    let listed = block_on(async { tokio::time::timeout(LONGEST, list).await });
+    let Ok(Ok(Some(runs))) = listed else {
+        return Vec::new();
+    };
+    let begun = begun.to_string_lossy();
+    let names = runs.items.into_iter().filter_map(|run| run.metadata.name);
+    let names = names.filter(|name| name.starts_with(&*begun));
+    names.map(CompletionCandidate::new).collect()
+}

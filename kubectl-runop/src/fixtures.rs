@@ -1,0 +1,98 @@
+//! Stored Runs for the tests.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use run_operator::api::conditions::{self, ConditionUpdate};
+use run_operator::api::{ConditionType, Phase, Reason, RunStatus};
+
+use crate::run::Run;
+
+/// Some time, in seconds after an arbitrary start.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+}
+
+/// One that no operator has seen.
+pub(crate) fn new() -> Run {
+    let mut run = Run::default();
+    run.metadata = ObjectMeta {
+        name: Some("train".to_owned()),
+        namespace: Some("team".to_owned()),
+        uid: Some("uid-1".to_owned()),
+        generation: Some(1),
+        creation_timestamp: Some(Time(at(0))),
+        ..ObjectMeta::default()
+    };
+    run
+}
+
+fn with(phase: Phase, conditions: &[(ConditionType, bool, Reason)]) -> Run {
+    let mut status = RunStatus {
+        phase: Some(phase),
+        observed_generation: Some(1),
+        ..RunStatus::default()
+    };
+    for (kind, holds, reason) in conditions {
+        let update = ConditionUpdate {
+            kind: *kind,
+            status: Some(*holds),
+            reason: *reason,
+            message: format!("the message of {reason}."),
+        };
+        conditions::set(&mut status.conditions, update, 1, at(60));
+    }
+    let mut run = new();
+    run.status = Some(status);
+    run
+}
+
+fn submitted(mut run: Run) -> Run {
+    let status = run.status.get_or_insert_default();
+    status.run_id = Some("run-1".to_owned());
+    status.state = Some("running".to_owned());
+    status.submission_time = Some(Time(at(30)));
+    run
+}
+
+/// One whose run is at the service.
+pub(crate) fn active() -> Run {
+    let synced = (ConditionType::Synced, true, Reason::Mirrored);
+    let ready = (ConditionType::Ready, false, Reason::Active);
+    submitted(with(Phase::Active, &[synced, ready]))
+}
+
+/// One that waits for something.
+pub(crate) fn pending(reason: Reason) -> Run {
+    let ready = (ConditionType::Ready, false, reason);
+    with(Phase::Pending, &[ready])
+}
+
+/// One that waits for a person.
+pub(crate) fn stalled(reason: Reason) -> Run {
+    let ready = (ConditionType::Ready, false, reason);
+    let stalled = (ConditionType::Stalled, true, reason);
+    with(Phase::Pending, &[ready, stalled])
+}
+
+/// One at the service, whose mirror is old.
+pub(crate) fn synced_false(reason: Reason) -> Run {
+    let ready = (ConditionType::Ready, false, Reason::Active);
+    let synced = (ConditionType::Synced, false, reason);
+    submitted(with(Phase::Active, &[synced, ready]))
+}
+
+/// One that has ended.
+pub(crate) fn ended(phase: Phase, reason: Reason) -> Run {
+    let failed = phase == Phase::Failed || reason == Reason::CancelledElsewhere;
+    let mut conditions = vec![
+        (ConditionType::Finished, true, reason),
+        (ConditionType::Ready, !failed, reason),
+    ];
+    if failed {
+        conditions.push((ConditionType::Stalled, true, reason));
+    }
+    let mut run = submitted(with(phase, &conditions));
+    run.status.get_or_insert_default().completion_time = Some(Time(at(90)));
+    run
+}
