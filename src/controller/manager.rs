@@ -25,7 +25,7 @@ use super::{
     enqueue,
     flowcontrol::stream_slots,
     leader::Leading,
-    metrics::{Metrics, Rendered},
+    metrics::{Metrics, Rendered, gauge},
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
@@ -260,7 +260,8 @@ impl Probe {
             object_metrics::take_reconciles(&self.ctx);
             let metrics = &self.ctx.metrics;
             metrics.in_sync.set(i64::from(self.ready()));
-            metrics.set_tasks(self.runtime.metrics().num_alive_tasks());
+            let tasks = self.runtime.metrics().num_alive_tasks();
+            metrics.tasks.set(gauge(tasks));
             metrics.encode()
         })
     }

@@ -6,9 +6,8 @@ use crate::clock::wall;
 use super::{
     context::Context,
     metrics::{
-        Metrics,
-        catalogue::{NOT_READY, PHASES, READY, STALLED},
-        gauge,
+        Metrics, gauge,
+        labels::{ByPhase, ByReady, ByReason, NOT_READY, PHASES, READY, STALLED},
     },
     state::index::{RunCounts, WorkspaceCounts},
 };
@@ -39,11 +38,13 @@ pub(crate) fn take_reconciles(ctx: &Context) {
 }
 
 fn runs(metrics: &Metrics, counts: &RunCounts) {
-    for (phase, count) in PHASES.iter().zip(counts.phases) {
-        metrics.runs.of(&[phase]).set(gauge(count));
+    for (&phase, count) in PHASES.iter().zip(counts.phases) {
+        let runs = metrics.runs.get_or_create(&ByPhase { phase });
+        runs.set(gauge(count));
     }
-    for (reason, count) in STALLED.iter().zip(counts.stalled) {
-        metrics.runs_stalled.of(&[reason]).set(gauge(count));
+    for (&reason, count) in STALLED.iter().zip(counts.stalled) {
+        let stalled = metrics.runs_stalled.get_or_create(&ByReason { reason });
+        stalled.set(gauge(count));
     }
     metrics.runs_in_doubt.set(gauge(counts.in_doubt));
     // The intent's time was taken from the wall clock.
@@ -53,14 +54,16 @@ fn runs(metrics: &Metrics, counts: &RunCounts) {
 
 fn workspaces(metrics: &Metrics, own: &WorkspaceCounts, shared: &WorkspaceCounts) {
     for (kind, counts) in [("Workspace", own), ("ClusterWorkspace", shared)] {
-        for (shown, count) in READY.iter().zip(counts.ready) {
-            let of_kind = metrics.workspaces.of(&[kind, shown]);
+        for (&ready, count) in READY.iter().zip(counts.ready) {
+            let of_kind = metrics.workspaces.get_or_create(&ByReady { kind, ready });
             of_kind.set(gauge(count));
         }
     }
     let both = own.not_ready.iter().zip(shared.not_ready);
-    for (reason, (own, shared)) in NOT_READY.iter().zip(both) {
-        let not_ready = metrics.workspaces_not_ready.of(&[reason]);
+    for (&reason, (own, shared)) in NOT_READY.iter().zip(both) {
+        let not_ready = metrics
+            .workspaces_not_ready
+            .get_or_create(&ByReason { reason });
         not_ready.set(gauge(own + shared));
     }
 }

@@ -1,9 +1,8 @@
-//! Every metric and label that an expression speaks of, held to the catalogue.
+//! Every metric and label that an expression speaks of, held to what the operator shows from its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
 use run_operator::controller::metrics::{Metrics, ReconcileResult};
 use serde_json::Value;
 
@@ -16,19 +15,17 @@ const OF_THE_TARGET: [&str; 5] = ["job", "namespace", "pod", "instance", "servic
 
 /// Name of each series, and its labels.
 pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {
+    let metrics = Metrics::new();
+    metrics.set_leader("run-operator", true);
+    let text = metrics.encode().unwrap();
     let mut all = BTreeMap::new();
-    for metric in GROUPS.iter().flat_map(|group| group.metrics) {
-        let labels = metric.labels.iter().map(|label| label.name);
-        let labels: BTreeSet<String> = labels.chain(OF_THE_TARGET).map(str::to_owned).collect();
-        if matches!(metric.kind, Kind::Histogram(_)) {
-            let mut with_le = labels.clone();
-            with_le.insert("le".to_owned());
-            all.insert(format!("{}_bucket", metric.name), with_le);
-            all.insert(format!("{}_sum", metric.name), labels.clone());
-            all.insert(format!("{}_count", metric.name), labels);
-        } else {
-            all.insert(metric.name.to_owned(), labels);
-        }
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once(['{', ' ']).unwrap();
+        let pairs = rest.split_once('}').map_or("", |(labels, _)| labels);
+        let names = pairs.split(',').filter_map(|pair| pair.split_once('='));
+        let names = names.map(|(name, _)| name).chain(OF_THE_TARGET);
+        let labels: &mut BTreeSet<String> = all.entry(name.to_owned()).or_default();
+        labels.extend(names.map(str::to_owned));
     }
     all
 }

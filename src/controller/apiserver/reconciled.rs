@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::controller::metrics::{ReconcileResult, catalogue::PANIC};
+use crate::controller::metrics::{ReconcileResult, labels::PANIC};
 use crate::util::error_chain;
 
 use super::{list::ListError, patch::WriteError};
@@ -170,7 +170,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::controller::metrics::catalogue::REASONS;
+    use crate::controller::metrics::labels::REASONS;
 
     fn errors() -> Vec<ReconcileError> {
         let refused = || kube::Error::LinesCodecMaxLineLengthExceeded;

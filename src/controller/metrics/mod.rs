@@ -1,86 +1,155 @@
-//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label,
-//! but that of the operator's own Lease.
+//! The metrics, each declared once. No object's name is ever a label, but that of the operator's own Lease.
 
-use std::time::Duration;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::service::{Observer, Operation, Outcome};
+use crate::util::lock;
 
-pub mod catalogue;
-mod family;
-
+pub(crate) mod labels;
 mod process;
-mod rendered;
 #[cfg(test)]
 mod tests;
 
-use catalogue::{NO_ANSWER, NO_STATUS};
-pub(crate) use family::gauge;
-use family::{Family, single};
-pub use rendered::Rendered;
+use labels::{
+    ByAnswer, ByCause, ByController, ByError, ByLease, ByMethod, ByOperation, ByPhase, ByReady,
+    ByReason, ByResult, CONTROLLERS, METHODS, NO_ANSWER, NO_STATUS, NOT_READY, PANIC, PHASES,
+    READY, REASONS, RESULTS, STALLED,
+};
 
-/// Every metric, registered once.
-pub struct Metrics {
-    registry: Registry,
-    reconciles: Family<Counter>,
-    reconcile_errors: Family<Counter>,
-    reconcile_panics: Family<Counter>,
-    reconcile_seconds: Family<Histogram>,
-    active_workers: Family<Gauge>,
-    max_workers: Family<Gauge>,
-    oldest_reconcile: Family<Gauge>,
-    conflicts: Family<Counter>,
-    requests: Family<Counter>,
-    request_seconds: Family<Histogram>,
-    api_requests: Family<Counter>,
-    process: process::Process,
-    leader: Family<Gauge>,
-    /// Runs by phase.
-    pub(crate) runs: Family<Gauge>,
-    /// Runs that wait for a person, by reason.
-    pub(crate) runs_stalled: Family<Gauge>,
-    /// Workspaces by kind and Ready condition.
-    pub(crate) workspaces: Family<Gauge>,
-    /// Workspaces that are not Ready, by reason.
-    pub(crate) workspaces_not_ready: Family<Gauge>,
-    pauses: Family<Counter>,
-    /// Runs in doubt: they may have a run whose `runId` is not known yet.
-    pub runs_in_doubt: Gauge,
-    /// Age of the oldest intent among them, in seconds.
-    pub oldest_doubt: Gauge,
-    /// Runs that this process tracks.
-    pub remembered: Gauge,
-    tasks: Gauge,
-    /// Event streams whose connection is open.
-    pub open_streams: Gauge,
-    /// Limit on open event streams.
-    pub stream_limit: Gauge,
-    /// Calls that failed for lack of files.
-    pub no_file: Counter,
-    /// Calls for Runs in flight, including the opening of event streams.
-    pub calls_in_flight: Gauge,
-    /// Calls that wait at their Workspace's gate.
-    pub calls_waiting: Gauge,
-    /// Event streams reopened after a break.
-    pub stream_reconnects: Counter,
-    /// Events received from the service.
-    pub stream_events: Counter,
-    /// Objects that couldn't be decoded.
-    pub undecodable: Counter,
-    /// Objects that were deleted without having been released.
-    pub vanished: Counter,
-    /// Finalizers removed although the run was only seen to be cancelling.
-    pub cancel_unconfirmed: Counter,
-    /// Workspaces that moved to another token.
-    pub token_changes: Counter,
-    /// Whether the caches are in sync: 1 or 0.
-    pub in_sync: Gauge,
-    events_dropped: Family<Counter>,
+/// Time for which a rendering is reused.
+const KEPT: Duration = Duration::from_secs(1);
+/// As in controller-runtime.
+const RECONCILE_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// A create waits for the service up to the contract file's limit: usually 30 s.
+const SERVICE_BUCKETS: [f64; 13] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// Declares the metrics: field, type, name and help. `OpenMetrics` adds `_total` to the name of a counter.
+macro_rules! metrics {
+    (
+        counts { $($field:ident: $type:ty = $name:literal, $help:literal;)+ }
+        times { $($times:ident: $labels:ty, $buckets:ident = $times_name:literal, $times_help:literal;)+ }
+    ) => {
+        /// Every metric, registered once.
+        pub struct Metrics {
+            registry: Registry,
+            $(pub(crate) $field: $type,)+
+            $($times: Family<$labels, Histogram>,)+
+        }
+
+        impl Metrics {
+            fn registered() -> Self {
+                let mut registry = Registry::default();
+                $(
+                    let $field = <$type>::default();
+                    registry.register($name, $help, $field.clone());
+                )+
+                $(
+                    let times: fn() -> Histogram = || Histogram::new($buckets);
+                    let $times = Family::new_with_constructor(times);
+                    registry.register($times_name, $times_help, $times.clone());
+                )+
+                Self { registry, $($field,)+ $($times,)+ }
+            }
+        }
+    };
+}
+
+metrics! {
+    counts {
+        runs: Family<ByPhase, Gauge> = "run_operator_runs",
+            "Run objects by phase; one without a status counts as Pending";
+        runs_stalled: Family<ByReason, Gauge> = "run_operator_runs_stalled",
+            "Run objects that are not finished and Stalled, by the condition's reason; all but KeyInUse wait for a person";
+        runs_in_doubt: Gauge = "run_operator_runs_in_doubt",
+            "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
+        oldest_doubt: Gauge = "run_operator_oldest_doubt_seconds",
+            "Age of the oldest intent of such a Run; 0 if there is none";
+        remembered: Gauge = "run_operator_remembered_runs",
+            "Run objects that this process tracks in addition to its cache; those that have ended or were deleted are forgotten within seconds";
+        workspaces: Family<ByReady, Gauge> = "run_operator_workspaces",
+            "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
+        workspaces_not_ready: Family<ByReason, Gauge> = "run_operator_workspaces_not_ready",
+            "Workspace objects of either kind that are not Ready, by the condition's reason";
+        undecodable: Counter = "run_operator_undecodable_objects",
+            "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
+        vanished: Counter = "run_operator_vanished_runs",
+            "Run objects that were deleted without having been released; their runs are cancelled";
+        cancel_unconfirmed: Counter = "run_operator_cancel_unconfirmed",
+            "Finalizers removed while the run was only seen cancelling";
+
+        requests: Family<ByAnswer, Counter> = "run_operator_service_requests",
+            "Calls to the service by operation and HTTP status; none is no answer, other a status that HTTP doesn't define";
+        calls_in_flight: Gauge = "run_operator_calls_in_flight",
+            "Calls for Runs in flight, including the opening of event streams";
+        calls_waiting: Gauge = "run_operator_calls_waiting",
+            "Calls for Runs that wait in their Workspace's queue";
+        pauses: Family<ByCause, Counter> = "run_operator_workspace_pauses",
+            "Pauses of a Workspace's calls by cause: too_many_requests is 429, no_answer several calls in a row without one";
+        token_changes: Counter = "run_operator_token_changes",
+            "Workspaces whose calls moved to another token, after it was verified";
+
+        open_streams: Gauge = "run_operator_open_streams",
+            "Event streams whose connection is open";
+        stream_limit: Gauge = "run_operator_stream_limit",
+            "Event streams that may be open: `--max-streams`, or fewer if the process's limit of open files is too low";
+        no_file: Counter = "run_operator_out_of_files",
+            "Calls to the service that were not made because the process had reached its limit of open files";
+        stream_reconnects: Counter = "run_operator_stream_reconnects",
+            "Event streams reopened after a break";
+        stream_events: Counter = "run_operator_stream_events",
+            "Events received from the service, repetitions not counted";
+
+        reconciles: Family<ByResult, Counter> = "controller_runtime_reconcile",
+            "Reconciles by controller and result";
+        reconcile_errors: Family<ByError, Counter> = "controller_runtime_reconcile_errors",
+            "Reconciles that failed, by reason; controller-runtime's metric has no such label";
+        reconcile_panics: Family<ByController, Counter> = "controller_runtime_reconcile_panics",
+            "Panics in a reconcile or in a call to the service; each is a bug of the operator";
+        active_workers: Family<ByController, Gauge> = "controller_runtime_active_workers",
+            "Reconciles in flight";
+        max_workers: Family<ByController, Gauge> = "controller_runtime_max_concurrent_reconciles",
+            "Maximum of reconciles in flight; 0 is no limit";
+        oldest_reconcile: Family<ByController, Gauge> = "run_operator_oldest_reconcile_seconds",
+            "Duration of the longest reconcile in flight so far; 0 if there is none";
+        conflicts: Family<ByController, Counter> = "run_operator_write_conflicts",
+            "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
+
+        api_requests: Family<ByMethod, Counter> = "run_operator_api_requests",
+            "Requests to the API server by method and HTTP status; none is no answer, other a status that HTTP doesn't define";
+        in_sync: Gauge = "run_operator_in_sync",
+            "1 if the caches are in sync with the API server, as for /readyz; 0 if not, and then nothing is reconciled";
+        events_dropped: Family<ByCause, Counter> = "run_operator_events_dropped",
+            "Kubernetes Events not published, by cause; Events lost in a crash are not counted";
+
+        leader: Family<ByLease, Gauge> = "leader_election_master_status",
+            "1 if this process leads, 0 if it is a standby";
+
+        tasks: Gauge = "run_operator_tasks",
+            "Asynchronous tasks that have begun and not ended";
+    }
+    times {
+        request_seconds: ByOperation, SERVICE_BUCKETS = "run_operator_service_request_duration_seconds",
+            "Time from a call to its end; of an event stream, to its opening";
+        reconcile_seconds: ByController, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
+            "Duration of a reconcile";
+    }
 }
 
 /// Result of a reconcile.
@@ -92,7 +161,7 @@ pub enum ReconcileResult {
     RequeueAfter,
     /// The object changed meanwhile; requeued.
     Conflict,
-    /// It failed, for this reason; one of [`catalogue::REASONS`].
+    /// It failed, for this reason of `labels::REASONS`.
     Error(&'static str),
 }
 
@@ -103,6 +172,17 @@ pub enum PauseCause {
     TooManyRequests,
     /// Several calls in a row got no answer.
     NoAnswer,
+}
+
+impl PauseCause {
+    const ALL: [Self; 2] = [Self::TooManyRequests, Self::NoAnswer];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::TooManyRequests => "too_many_requests",
+            Self::NoAnswer => "no_answer",
+        }
+    }
 }
 
 /// Cause for which a Kubernetes Event was not published.
@@ -123,6 +203,15 @@ pub enum DropCause {
 }
 
 impl DropCause {
+    const ALL: [Self; 6] = [
+        Self::TooMany,
+        Self::QueueFull,
+        Self::Repeated,
+        Self::Refused,
+        Self::NamespaceGone,
+        Self::NoAnswer,
+    ];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::TooMany => "too_many",
@@ -136,49 +225,80 @@ impl DropCause {
 }
 
 impl Metrics {
-    /// Registers all metrics, with every label value known beforehand at zero.
+    /// Registers all metrics, with every series whose labels are known beforehand at zero, so that a rate is correct
+    /// from the first event on.
     pub fn new() -> Self {
-        let mut of = Registry::default();
-        let of = &mut of;
-        let build: Family<Gauge> = Family::new(of, &catalogue::BUILD_INFO);
-        build.of(&[env!("CARGO_PKG_VERSION")]).set(1);
-        Self {
-            runs: Family::new(of, &catalogue::RUNS),
-            runs_stalled: Family::new(of, &catalogue::RUNS_STALLED),
-            runs_in_doubt: single(of, &catalogue::RUNS_IN_DOUBT),
-            oldest_doubt: single(of, &catalogue::OLDEST_DOUBT),
-            remembered: single(of, &catalogue::REMEMBERED),
-            workspaces: Family::new(of, &catalogue::WORKSPACES),
-            workspaces_not_ready: Family::new(of, &catalogue::WORKSPACES_NOT_READY),
-            undecodable: single(of, &catalogue::UNDECODABLE),
-            vanished: single(of, &catalogue::VANISHED),
-            cancel_unconfirmed: single(of, &catalogue::CANCEL_UNCONFIRMED),
-            requests: Family::new(of, &catalogue::REQUESTS),
-            request_seconds: Family::new(of, &catalogue::REQUEST_SECONDS),
-            calls_in_flight: single(of, &catalogue::IN_FLIGHT),
-            calls_waiting: single(of, &catalogue::WAITING),
-            pauses: Family::new(of, &catalogue::PAUSES),
-            token_changes: single(of, &catalogue::TOKEN_CHANGES),
-            open_streams: single(of, &catalogue::OPEN_STREAMS),
-            stream_limit: single(of, &catalogue::STREAM_LIMIT),
-            no_file: single(of, &catalogue::NO_FILE),
-            stream_reconnects: single(of, &catalogue::STREAM_RECONNECTS),
-            stream_events: single(of, &catalogue::STREAM_EVENTS),
-            reconciles: Family::new(of, &catalogue::RECONCILES),
-            reconcile_errors: Family::new(of, &catalogue::RECONCILE_ERRORS),
-            reconcile_panics: Family::new(of, &catalogue::RECONCILE_PANICS),
-            reconcile_seconds: Family::new(of, &catalogue::RECONCILE_SECONDS),
-            active_workers: Family::new(of, &catalogue::ACTIVE_WORKERS),
-            max_workers: Family::new(of, &catalogue::MAX_WORKERS),
-            oldest_reconcile: Family::new(of, &catalogue::OLDEST_RECONCILE),
-            conflicts: Family::new(of, &catalogue::CONFLICTS),
-            api_requests: Family::new(of, &catalogue::API_REQUESTS),
-            in_sync: single(of, &catalogue::IN_SYNC),
-            events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
-            leader: Family::new(of, &catalogue::LEADER),
-            tasks: single(of, &catalogue::TASKS),
-            process: process::Process::new(of),
-            registry: std::mem::take(of),
+        let mut metrics = Self::registered();
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        let help = "Always 1; the label is the operator's version";
+        let registry = &mut metrics.registry;
+        registry.register("run_operator_build", help, version);
+        registry.register_collector(Box::new(process::Process));
+        metrics.begin_objects();
+        metrics.begin_requests();
+        metrics.begin_reconciles();
+        metrics
+    }
+
+    fn begin_objects(&self) {
+        for &phase in PHASES {
+            self.runs.get_or_create_owned(&ByPhase { phase });
+        }
+        for &reason in STALLED {
+            self.runs_stalled.get_or_create_owned(&ByReason { reason });
+        }
+        for kind in ["Workspace", "ClusterWorkspace"] {
+            for &ready in READY {
+                self.workspaces
+                    .get_or_create_owned(&ByReady { kind, ready });
+            }
+        }
+        for &reason in NOT_READY {
+            self.workspaces_not_ready
+                .get_or_create_owned(&ByReason { reason });
+        }
+    }
+
+    fn begin_requests(&self) {
+        for code in ["200", NO_ANSWER] {
+            for operation in Operation::ALL.map(Operation::as_str) {
+                let code = code.to_owned();
+                self.requests
+                    .get_or_create_owned(&ByAnswer { operation, code });
+                self.request_seconds
+                    .get_or_create_owned(&ByOperation { operation });
+            }
+            for method in METHODS {
+                let (method, code) = (method.to_owned(), code.to_owned());
+                self.api_requests
+                    .get_or_create_owned(&ByMethod { method, code });
+            }
+        }
+        for cause in PauseCause::ALL.map(PauseCause::as_str) {
+            self.pauses.get_or_create_owned(&ByCause { cause });
+        }
+        for cause in DropCause::ALL.map(DropCause::as_str) {
+            self.events_dropped.get_or_create_owned(&ByCause { cause });
+        }
+    }
+
+    fn begin_reconciles(&self) {
+        for controller in CONTROLLERS {
+            for result in RESULTS {
+                self.reconciles
+                    .get_or_create_owned(&ByResult { controller, result });
+            }
+            for reason in REASONS {
+                self.reconcile_errors
+                    .get_or_create_owned(&ByError { controller, reason });
+            }
+            let of = ByController { controller };
+            self.reconcile_panics.get_or_create_owned(&of);
+            self.reconcile_seconds.get_or_create_owned(&of);
+            self.active_workers.get_or_create_owned(&of);
+            self.max_workers.get_or_create_owned(&of);
+            self.oldest_reconcile.get_or_create_owned(&of);
+            self.conflicts.get_or_create_owned(&of);
         }
     }
 
@@ -189,9 +309,13 @@ impl Metrics {
             ReconcileResult::RequeueAfter | ReconcileResult::Conflict => "requeue_after",
             ReconcileResult::Error(_) => "error",
         };
-        self.reconciles.of(&[controller, label]).inc();
+        let by_result = ByResult {
+            controller,
+            result: label,
+        };
+        self.reconciles.get_or_create(&by_result).inc();
         self.reconcile_seconds
-            .of(&[controller])
+            .get_or_create(&ByController { controller })
             .observe(took.as_secs_f64());
         self.failed(controller, result);
     }
@@ -201,11 +325,13 @@ impl Metrics {
         match result {
             ReconcileResult::Success | ReconcileResult::RequeueAfter => {}
             ReconcileResult::Conflict => {
-                self.conflicts.of(&[controller]).inc();
+                let of = ByController { controller };
+                self.conflicts.get_or_create(&of).inc();
             }
             ReconcileResult::Error(reason) => {
-                self.reconcile_errors.of(&[controller, reason]).inc();
-                if reason == catalogue::PANIC {
+                let by_error = ByError { controller, reason };
+                self.reconcile_errors.get_or_create(&by_error).inc();
+                if reason == PANIC {
                     self.panicked(controller);
                 }
             }
@@ -214,53 +340,53 @@ impl Metrics {
 
     /// Counts a panic in a reconcile or call of `controller`.
     pub fn panicked(&self, controller: &'static str) {
-        self.reconcile_panics.of(&[controller]).inc();
+        let of = ByController { controller };
+        self.reconcile_panics.get_or_create(&of).inc();
     }
 
     /// Sets the limit on concurrent reconciles of `controller`; 0 means no limit.
     pub fn set_max_workers(&self, controller: &'static str, most: usize) {
-        self.max_workers.of(&[controller]).set(gauge(most));
+        let of = ByController { controller };
+        self.max_workers.get_or_create(&of).set(gauge(most));
     }
 
     /// Sets the number of reconciles of `controller` in flight, and the duration of the longest of them so far.
-    pub fn set_in_flight(&self, controller: &str, count: usize, longest: Duration) {
-        self.active_workers.of(&[controller]).set(gauge(count));
+    pub fn set_in_flight(&self, controller: &'static str, count: usize, longest: Duration) {
+        let of = ByController { controller };
+        self.active_workers.get_or_create(&of).set(gauge(count));
         let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
-        self.oldest_reconcile.of(&[controller]).set(seconds);
+        self.oldest_reconcile.get_or_create(&of).set(seconds);
     }
 
     /// Counts a request to the API server, and the status of the answer if there was one.
     pub fn api_request(&self, method: &str, status: Option<u16>) {
-        self.api_requests.of(&[method, &code(status)]).inc();
+        let (method, code) = (method.to_owned(), code(status));
+        let request = ByMethod { method, code };
+        self.api_requests.get_or_create(&request).inc();
     }
 
     /// Counts a pause of a Workspace's calls.
     pub fn paused(&self, cause: PauseCause) {
-        let cause = match cause {
-            PauseCause::TooManyRequests => "too_many_requests",
-            PauseCause::NoAnswer => "no_answer",
-        };
-        self.pauses.of(&[cause]).inc();
+        let cause = cause.as_str();
+        self.pauses.get_or_create(&ByCause { cause }).inc();
     }
 
     /// Counts Kubernetes Events that were not published.
     pub fn events_dropped(&self, cause: DropCause, count: u64) {
-        self.events_dropped.of(&[cause.as_str()]).inc_by(count);
+        let cause = cause.as_str();
+        let dropped = self.events_dropped.get_or_create(&ByCause { cause });
+        dropped.inc_by(count);
     }
 
     /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
     pub fn set_leader(&self, lease: &str, leads: bool) {
-        self.leader.of(&[lease]).set(i64::from(leads));
-    }
-
-    /// Sets the number of asynchronous tasks that have begun and not ended.
-    pub fn set_tasks(&self, count: usize) {
-        self.tasks.set(gauge(count));
+        let name = lease.to_owned();
+        let leader = self.leader.get_or_create(&ByLease { name });
+        leader.set(i64::from(leads));
     }
 
     /// The text that Prometheus scrapes, as `OpenMetrics`.
-    pub fn encode(&self) -> Result<String, std::fmt::Error> {
-        self.process.measure();
+    pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;
         Ok(text)
@@ -275,11 +401,12 @@ impl Default for Metrics {
 
 impl Observer for Metrics {
     fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
-        let operation = operation.as_str();
-        let code = code(outcome.http_status);
-        self.requests.of(&[operation, &code]).inc();
-        let took = outcome.elapsed.as_secs_f64();
-        self.request_seconds.of(&[operation]).observe(took);
+        let (operation, code) = (operation.as_str(), code(outcome.http_status));
+        let answer = ByAnswer { operation, code };
+        self.requests.get_or_create(&answer).inc();
+        self.request_seconds
+            .get_or_create(&ByOperation { operation })
+            .observe(outcome.elapsed.as_secs_f64());
     }
 }
 
@@ -289,5 +416,33 @@ fn code(status: Option<u16>) -> String {
         Some(status @ 100..=599) => status.to_string(),
         Some(_) => NO_STATUS.to_owned(),
         None => NO_ANSWER.to_owned(),
+    }
+}
+
+/// Value of a gauge that counts.
+pub(crate) fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The last rendering. Scrapes within a second get the same text, so that a hundred scrapes a second cost one rendering.
+#[derive(Default)]
+pub struct Rendered(Mutex<Option<(Instant, Bytes)>>);
+
+impl Rendered {
+    /// The rendering of the last second, or a new one by `render`, at most one at a time.
+    pub fn text(
+        &self,
+        now: Instant,
+        render: impl FnOnce() -> Result<String, fmt::Error>,
+    ) -> Result<Bytes, fmt::Error> {
+        let mut kept = lock(&self.0);
+        if let Some((at, text)) = &*kept
+            && now.saturating_duration_since(*at) < KEPT
+        {
+            return Ok(text.clone());
+        }
+        let text = Bytes::from(render()?);
+        *kept = Some((now, text.clone()));
+        Ok(text)
     }
 }

@@ -1,83 +1,65 @@
 //! Metrics of the process, named as in Prometheus's client libraries. Only available on Linux.
 
-#[cfg(target_os = "linux")]
-pub(crate) use linux::Process;
+use std::fmt;
 
-/// Placeholder without values.
-#[cfg(not(target_os = "linux"))]
-pub(crate) struct Process;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+
+/// The kernel's values for this process at the time of a scrape; none if they can't be read.
+#[derive(Debug)]
+pub(super) struct Process;
 
 #[cfg(not(target_os = "linux"))]
-impl Process {
-    pub(crate) fn new(_: &mut prometheus_client::registry::Registry) -> Self {
-        Self
+impl Collector for Process {
+    fn encode(&self, _: DescriptorEncoder<'_>) -> fmt::Result {
+        Ok(())
     }
-
-    pub(crate) fn measure(&self) {}
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
-    use procfs::WithCurrentSystemInfo;
-    use procfs::process::{LimitValue, Process as This};
-    use prometheus_client::metrics::gauge::Gauge;
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        use std::time::Duration;
 
-    use super::super::catalogue::{CPU, MAX_FDS, OPEN_FDS, RESIDENT, START_TIME, VIRTUAL};
-    use super::super::family::{CountedSeconds, Seconds, single};
-    use prometheus_client::registry::Registry;
+        use procfs::process::{LimitValue, Process as This};
+        use procfs::{WithCurrentSystemInfo, boot_time_secs, ticks_per_second};
+        use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 
-    /// The kernel's values for this process.
-    pub(crate) struct Process {
-        cpu: CountedSeconds,
-        resident: Gauge,
-        virtual_memory: Gauge,
-        open_fds: Gauge,
-        max_fds: Gauge,
-        start_time: Seconds,
-    }
-
-    impl Process {
-        pub(crate) fn new(registry: &mut Registry) -> Self {
-            let process = Self {
-                cpu: single(registry, &CPU),
-                resident: single(registry, &RESIDENT),
-                virtual_memory: single(registry, &VIRTUAL),
-                open_fds: single(registry, &OPEN_FDS),
-                max_fds: single(registry, &MAX_FDS),
-                start_time: single(registry, &START_TIME),
-            };
-            process.measure();
-            process
+        let read = || {
+            let this = This::myself()?;
+            let limits = this.limits()?;
+            procfs::ProcResult::Ok((this.stat()?, this.fd_count()?, limits, boot_time_secs()?))
+        };
+        let Ok((stat, open, limits, boot)) = read() else {
+            return Ok(());
+        };
+        let most = match limits.max_open_files.soft_limit {
+            LimitValue::Value(most) => most,
+            LimitValue::Unlimited => u64::MAX,
+        };
+        let time = |ticks: u64| Duration::from_millis(ticks * 1000 / ticks_per_second());
+        let used = time(stat.utime + stat.stime).as_secs_f64();
+        let started = boot + time(stat.starttime).as_secs();
+        let open = u64::try_from(open).unwrap_or(u64::MAX);
+        let mut show = |name: &str, help: &str, value: &dyn EncodeMetric| {
+            value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
+        };
+        let help = "Processor time used, user and system.";
+        show("process_cpu_seconds", help, &ConstCounter::new(used))?;
+        let resident = stat.rss_bytes().get();
+        for (name, value, help) in [
+            ("resident_memory_bytes", resident, "Resident memory."),
+            ("virtual_memory_bytes", stat.vsize, "Virtual memory."),
+            ("open_fds", open, "Open file descriptors."),
+            ("max_fds", most, "File descriptors that may be open."),
+            (
+                "start_time_seconds",
+                started,
+                "Start time, in seconds since 1970.",
+            ),
+        ] {
+            show(&format!("process_{name}"), help, &ConstGauge::new(value))?;
         }
-
-        /// Updates the values; a value that can't be read stays unchanged.
-        pub(crate) fn measure(&self) {
-            let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-            let Ok(this) = This::myself() else {
-                return;
-            };
-            if let Ok(stat) = this.stat() {
-                let ticks = u32::try_from(stat.utime + stat.stime).unwrap_or(u32::MAX);
-                let a_second = u32::try_from(procfs::ticks_per_second()).unwrap_or(100);
-                let used = f64::from(ticks) / f64::from(a_second);
-                self.cpu.inc_by((used - self.cpu.get()).max(0.0));
-                self.resident.set(count(stat.rss_bytes().get()));
-                self.virtual_memory.set(count(stat.vsize));
-                if let Ok(boot) = procfs::boot_time_secs() {
-                    let boot = u32::try_from(boot).unwrap_or_default();
-                    let after = u32::try_from(stat.starttime).unwrap_or_default();
-                    self.start_time
-                        .set(f64::from(boot) + f64::from(after) / f64::from(a_second));
-                }
-            }
-            if let Ok(open) = this.fd_count() {
-                self.open_fds.set(i64::try_from(open).unwrap_or(i64::MAX));
-            }
-            if let Ok(limits) = this.limits()
-                && let LimitValue::Value(most) = limits.max_open_files.soft_limit
-            {
-                self.max_fds.set(count(most));
-            }
-        }
+        Ok(())
     }
 }

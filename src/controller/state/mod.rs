@@ -1,6 +1,6 @@
 //! Tables of this process's state. No I/O, and no [`Context`](super::context::Context).
 //!
-//! Imports flow control, the API server's plain types and the metrics' catalogue.
+//! Imports flow control, the API server's plain types and the metrics' labels.
 
 pub(crate) mod absent;
 pub(crate) mod claims;

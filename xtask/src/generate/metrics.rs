@@ -1,88 +1,95 @@
-//! The tables of `docs/metrics.md`, from the metrics that are registered. What stands above and below them is written by
-//! hand.
+//! The rows of the tables of `docs/metrics.md`, from what the operator shows. All else on the page is written by hand, the
+//! name in each row too: it says which metric stands where.
 
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 
-use run_operator::controller::metrics::catalogue::{GROUPS, Group, Kind, Label, Metric};
+use run_operator::controller::metrics::Metrics;
 use test_support::root;
 
 use super::Generated;
 use crate::common::{Outcome, read};
 
 const PAGE: &str = "docs/metrics.md";
-/// The first section behind the tables.
-const BEHIND: &str = "\n## Queries\n";
+/// Labels whose values from the start say nothing: the version of the day, and the name of a Lease.
+const WITHOUT_VALUES: [&str; 2] = ["version", "name"];
 
 /// The page.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
-    let mut sections = String::new();
-    for group in GROUPS {
-        section(&mut sections, group);
-    }
-    let text = read(&root().join(PAGE))?;
-    let missing = || format!("{PAGE} has no section {}", BEHIND.trim());
-    let (_, behind) = text.split_once(BEHIND).ok_or_else(missing)?;
-    super::page(PAGE, &format!("{sections}{BEHIND}{behind}"))
-}
-
-fn section(page: &mut String, group: &Group) {
-    let _ = write!(page, "\n## {}\n", group.title);
-    if !group.about.is_empty() {
-        let _ = writeln!(page, "{}\n", wrapped(group.about));
-    }
-    page.push_str("| metric | type | labels | meaning |\n|---|---|---|---|\n");
-    for metric in group.metrics {
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {}. |",
-            metric.name,
-            kind(metric),
-            labels(metric),
-            metric.help
-        );
-    }
-}
-
-/// A paragraph in lines as long as those of the other documents.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut line = lines.pop().unwrap_or_default();
-        if line.chars().count() + 1 + word.chars().count() > 120 {
-            lines.push(std::mem::take(&mut line));
-        } else if !line.is_empty() {
-            line.push(' ');
+    let metrics = Metrics::new();
+    metrics.set_leader("run-operator", false);
+    let text = metrics.encode().map_err(|error| error.to_string())?;
+    let mut rows = rows(&text);
+    let mut page = String::new();
+    for line in read(&root().join(PAGE))?.lines() {
+        let name = line.strip_prefix("| `").and_then(|row| row.split_once('`'));
+        match name {
+            Some((name, _)) => {
+                let unknown = || format!("{PAGE}: there is no metric {name}");
+                page.push_str(&rows.remove(name).ok_or_else(unknown)?);
+            }
+            None => page.push_str(line),
         }
-        line.push_str(word);
-        lines.push(line);
+        page.push('\n');
     }
-    lines.join("\n")
+    if let Some(name) = rows.keys().next() {
+        return Err(format!("{PAGE}: a row with `{name}` is missing").into());
+    }
+    Ok(vec![(PAGE.into(), page)])
 }
 
-fn kind(metric: &Metric) -> &'static str {
-    match metric.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram(_) => "histogram",
-    }
+/// The row of each metric, by the name of its series.
+fn rows(exposition: &str) -> BTreeMap<String, String> {
+    let row = |family: &str| {
+        let mut lines = family.lines();
+        let (family, help) = lines.next()?.split_once(' ')?;
+        let kind = lines.next()?.rsplit_once(' ')?.1;
+        let name = match kind {
+            "counter" => format!("{family}_total"),
+            "info" => format!("{family}_info"),
+            _ => family.to_owned(),
+        };
+        let labels = labels(lines.filter(|line| !line.starts_with('#')));
+        let row = format!("| `{name}` | {kind} | {labels} | {help} |");
+        Some((name, row))
+    };
+    exposition.split("# HELP ").filter_map(row).collect()
 }
 
-/// The labels, each with its values. The version changes with each release and is left out.
-fn labels(metric: &Metric) -> String {
-    if metric.labels.is_empty() {
-        return "–".to_owned();
+/// The labels of one metric's series, each with its values.
+fn labels<'a>(series: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in series {
+        let labels = line
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'));
+        let labels = labels.map_or("", |(labels, _)| labels).split(',');
+        for (name, value) in labels.filter_map(|label| label.split_once('=')) {
+            if name == "le" {
+                continue;
+            }
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            values
+                .entry(name)
+                .or_default()
+                .insert(value.trim_matches('"'));
+        }
     }
-    let one = |label: &Label| {
-        let known = label.known.iter().map(|value| format!("`{value}`"));
-        let known = known.filter(|_| label.name != "version");
-        let others = (!label.others.is_empty()).then(|| label.others.to_owned());
-        let values: Vec<String> = known.chain(others).collect();
-        let values = values.join(", ");
-        match values.as_str() {
-            "" => format!("`{}`", label.name),
-            values => format!("`{}`: {values}", label.name),
+    let one = |name: &&str| {
+        let values = values.get(name).into_iter().flatten();
+        let values: Vec<String> = values.map(|value| format!("`{value}`")).collect();
+        if WITHOUT_VALUES.contains(name) {
+            format!("`{name}`")
+        } else {
+            format!("`{name}`: {}", values.join(", "))
         }
     };
-    let all: Vec<String> = metric.labels.iter().map(one).collect();
-    all.join("<br>")
+    let all: Vec<String> = names.iter().map(one).collect();
+    if all.is_empty() {
+        "–".to_owned()
+    } else {
+        all.join("<br>")
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::api::Phase;
-use crate::controller::metrics::catalogue::{PHASES, STALLED};
+use crate::controller::metrics::labels::{PHASES, STALLED};
 
 use super::record::Record;
 

@@ -12,7 +12,7 @@ use crate::api::{
     finalizer,
     intent::IntentRecord,
 };
-use crate::controller::{apiserver::Guarded, metrics::catalogue::STALLED};
+use crate::controller::{apiserver::Guarded, metrics::labels::STALLED};
 use crate::decide::{
     key_claim::{KeyClaim, created},
     workspace::in_use::needs_any,

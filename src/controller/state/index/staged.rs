@@ -1,4 +1,4 @@
-//! Lists in progress, and words by their position in the catalogue.
+//! Lists in progress, and words by their position among the metrics' labels.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ impl<T> Staged<T> {
     }
 }
 
-/// Position of a word in the metrics' catalogue; the last position is for all other words.
+/// Position of a word among a metric's labels; the last position is for all other words.
 pub(crate) fn place_of(words: &[&str], word: &str) -> u8 {
     let last = words.len().saturating_sub(1);
     let place = words.iter().position(|w| *w == word).unwrap_or(last);

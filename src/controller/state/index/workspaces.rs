@@ -8,7 +8,7 @@ use kube::Resource;
 use crate::api::{ConditionType, Reason, any_workspace::AnyWorkspace, conditions::find};
 use crate::controller::{
     apiserver::{Guarded, scope::Scope},
-    metrics::catalogue::{NOT_READY, READY},
+    metrics::labels::{NOT_READY, READY},
 };
 use crate::util::lock;
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::api::{Run, Workspace, WorkspaceKey, names, workspace_ref::WorkspaceKind};
 use crate::controller::{
     apiserver::{Guarded, decode, scope::Scope},
-    metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED},
+    metrics::labels::{NOT_READY, OTHER, PHASES, STALLED},
     state::fixtures::{key, key_in},
 };
 
