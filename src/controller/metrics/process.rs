@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 
-/// The kernel's values for this process at the time of a scrape; a value that can't be read is left out.
+/// The kernel's values for this process at the time of a scrape; none if they can't be read.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -21,56 +21,44 @@ impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         use std::time::Duration;
 
-        use procfs::WithCurrentSystemInfo;
         use procfs::process::{LimitValue, Process as This};
-        use prometheus_client::metrics::counter::ConstCounter;
-        use prometheus_client::metrics::gauge::ConstGauge;
+        use procfs::{WithCurrentSystemInfo, boot_time_secs, ticks_per_second};
+        use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 
+        let read = || {
+            let this = This::myself()?;
+            let limits = this.limits()?;
+            procfs::ProcResult::Ok((this.stat()?, this.fd_count()?, limits, boot_time_secs()?))
+        };
+        let Ok((stat, open, limits, boot)) = read() else {
+            return Ok(());
+        };
+        let most = match limits.max_open_files.soft_limit {
+            LimitValue::Value(most) => most,
+            LimitValue::Unlimited => u64::MAX,
+        };
+        let time = |ticks: u64| Duration::from_millis(ticks * 1000 / ticks_per_second());
+        let used = time(stat.utime + stat.stime).as_secs_f64();
+        let started = boot + time(stat.starttime).as_secs();
+        let open = u64::try_from(open).unwrap_or(u64::MAX);
         let mut show = |name: &str, help: &str, value: &dyn EncodeMetric| {
             value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
         };
-        let Ok(this) = This::myself() else {
-            return Ok(());
-        };
-        if let Ok(stat) = this.stat() {
-            let a_second = procfs::ticks_per_second();
-            let seconds = |ticks: u64| Duration::from_millis(ticks.saturating_mul(1000) / a_second);
-            let used = ConstCounter::new(seconds(stat.utime + stat.stime).as_secs_f64());
-            show(
-                "process_cpu_seconds",
-                "Processor time used, user and system.",
-                &used,
-            )?;
-            let resident = ConstGauge::new(stat.rss_bytes().get());
-            show(
-                "process_resident_memory_bytes",
-                "Resident memory.",
-                &resident,
-            )?;
-            let size = ConstGauge::new(stat.vsize);
-            show("process_virtual_memory_bytes", "Virtual memory.", &size)?;
-            if let Ok(boot) = procfs::boot_time_secs() {
-                let start = Duration::from_secs(boot) + seconds(stat.starttime);
-                let help = "Start time of the process, in seconds since 1970.";
-                show(
-                    "process_start_time_seconds",
-                    help,
-                    &ConstGauge::new(start.as_secs_f64()),
-                )?;
-            }
-        }
-        if let Ok(open) = this.fd_count() {
-            show(
-                "process_open_fds",
-                "Open file descriptors.",
-                &ConstGauge::new(open),
-            )?;
-        }
-        if let Ok(limits) = this.limits()
-            && let LimitValue::Value(most) = limits.max_open_files.soft_limit
-        {
-            let help = "File descriptors that may be open.";
-            show("process_max_fds", help, &ConstGauge::new(most))?;
+        let help = "Processor time used, user and system.";
+        show("process_cpu_seconds", help, &ConstCounter::new(used))?;
+        let resident = stat.rss_bytes().get();
+        for (name, value, help) in [
+            ("resident_memory_bytes", resident, "Resident memory."),
+            ("virtual_memory_bytes", stat.vsize, "Virtual memory."),
+            ("open_fds", open, "Open file descriptors."),
+            ("max_fds", most, "File descriptors that may be open."),
+            (
+                "start_time_seconds",
+                started,
+                "Start time, in seconds since 1970.",
+            ),
+        ] {
+            show(&format!("process_{name}"), help, &ConstGauge::new(value))?;
         }
         Ok(())
     }
