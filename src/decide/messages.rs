@@ -192,7 +192,7 @@ pub(crate) fn as_shown(f: &Observation<'_>) -> Option<Why> {
     stored(f, ConditionType::Stalled, "True")
 }
 
-/// Whether the status shows that the run is polled because there is no place for its stream.
+/// Whether the status shows that the run is polled because there is no slot for its stream.
 pub(crate) fn polled_as_shown(f: &Observation<'_>) -> bool {
     let synced = conditions::find(&f.status().conditions, ConditionType::Synced);
     synced.is_some_and(|c| c.status == "True" && c.message == POLLED)
