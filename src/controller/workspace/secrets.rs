@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta};
@@ -32,6 +32,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const ROUND: Duration = Duration::from_secs(30);
 /// Shortest time between the reads of two such Secrets.
 const READS_APART: Duration = Duration::from_millis(50);
+/// Such reads in flight at the same time.
+const READS_AT_ONCE: usize = 8;
 /// Period over which changes of the named Secrets are gathered.
 const GATHER: Duration = Duration::from_millis(100);
 /// Pause before a forbidden watch is retried: RBAC must be changed first.
@@ -132,10 +134,14 @@ async fn read_unwatched(ctx: Arc<Context>) {
         let next_round = Instant::now() + ROUND;
         let mut pace = interval(READS_APART);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        for secret in ctx.secrets.unwatched() {
+        let pace = stream::unfold(pace, |mut pace| async move {
             pace.tick().await;
-            read_version(&ctx, secret).await;
-        }
+            Some(((), pace))
+        });
+        stream::iter(ctx.secrets.unwatched())
+            .zip(pace)
+            .for_each_concurrent(READS_AT_ONCE, |(secret, ())| read_version(&ctx, secret))
+            .await;
         sleep_until(next_round).await;
     }
 }
