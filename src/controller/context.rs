@@ -26,7 +26,7 @@ use crate::service::{AllowList, HttpPool};
 
 use super::{
     apiserver::{
-        Guarded, ObjectVersion,
+        Maybe, ObjectVersion,
         cache::Cache,
         event_recorder::Recorder,
         trigger::{Trigger, reference},
@@ -51,7 +51,7 @@ const API_REQUESTS: usize = 32;
 const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
-pub type NamespaceMeta = Guarded<PartialObjectMeta<Namespace>>;
+pub type NamespaceMeta = Maybe<PartialObjectMeta<Namespace>>;
 
 /// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
@@ -93,9 +93,9 @@ pub struct Shared {
     /// The Runs that may need something; one cache per watched scope.
     pub run_caches: Vec<Arc<Cache<Run>>>,
     /// The Workspaces; one store per watched scope.
-    pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
+    pub workspace_stores: Vec<Store<Maybe<Workspace>>>,
     /// The ClusterWorkspaces; one store, or none if they are not served.
-    pub cluster_stores: Vec<Store<Guarded<ClusterWorkspace>>>,
+    pub cluster_stores: Vec<Store<Maybe<ClusterWorkspace>>>,
     /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
     pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
@@ -196,13 +196,13 @@ impl Context {
     }
 
     /// The object of a tracked Run, if a cache has it.
-    pub fn run(&self, entry: &RunEntry) -> Option<Arc<Guarded<Run>>> {
+    pub fn run(&self, entry: &RunEntry) -> Option<Arc<Maybe<Run>>> {
         let found = self.cached_run(&entry.namespace, &entry.name);
         found.filter(|run| run.meta().uid.as_deref() == Some(&entry.uid))
     }
 
     /// The object of this name, if a cache has it.
-    pub fn cached_run(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<Run>>> {
+    pub fn cached_run(&self, namespace: &str, name: &str) -> Option<Arc<Maybe<Run>>> {
         let object = reference(namespace, name);
         self.run_caches.iter().find_map(|cache| cache.get(&object))
     }

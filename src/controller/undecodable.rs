@@ -9,7 +9,7 @@ use crate::util::error_chain;
 
 use super::{
     apiserver::{
-        self, Guarded, Object,
+        self, Maybe, Object,
         patch::{self, WriteError},
         reconciled::{Action, ReconcileError, Reconciled},
     },
@@ -24,23 +24,23 @@ const AGAIN: Duration = Duration::from_mins(1);
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
-    object: &Guarded<K>,
+    object: &Maybe<K>,
     describe: impl FnOnce(S, &str) -> S,
 ) -> Reconciled
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
-    let Err(invalid) = &object.0 else {
+    let Maybe::Bad(bad) = object else {
         return Ok(Action::await_change());
     };
     ctx.metrics.undecodable.inc();
-    let failed = ReconcileError::Undecodable(invalid.error.clone());
+    let failed = ReconcileError::Undecodable(bad.error.clone());
     let meta = object.meta();
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    let written = write(api, object, &invalid.error, describe).await;
+    let written = write(api, object, &bad.error, describe).await;
     let again = again(&written);
     if let Err(error) = written
         && again != Action::await_change()
@@ -63,7 +63,7 @@ fn again(written: &Result<(), WriteError>) -> Action {
 
 async fn write<K, S>(
     api: &Api<K>,
-    object: &Guarded<K>,
+    object: &Maybe<K>,
     what: &str,
     describe: impl FnOnce(S, &str) -> S,
 ) -> Result<(), WriteError>

@@ -38,7 +38,7 @@ pub(crate) async fn run(ctx: Arc<Context>) {
 /// Enqueues the Runs that may wait for a time of the wall clock.
 fn enqueue_waiting(ctx: &Context) {
     for object in ctx.run_caches.iter().flat_map(|c| c.reader().state()) {
-        let Ok(run) = &object.0 else { continue };
+        let Some(run) = object.good() else { continue };
         if run.ended() && run.spec.ttl_seconds_after_finished.is_none() {
             continue;
         }

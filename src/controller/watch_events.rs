@@ -7,7 +7,7 @@ use kube::{Resource, runtime::watcher::Event};
 use crate::api::Run;
 
 use super::{
-    apiserver::{Guarded, controller::Watches, scope::Scope},
+    apiserver::{Maybe, controller::Watches, scope::Scope},
     context::Context,
     enqueue,
     run::{garbage_collector, settled},
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Watches<Run> for Context {
-    fn caches(&self, run: &Guarded<Run>) -> bool {
+    fn caches(&self, run: &Maybe<Run>) -> bool {
         !settled::seen(self, run)
     }
 
@@ -26,18 +26,18 @@ impl Watches<Run> for Context {
         latest.filter(|run| run.metadata.resource_version.as_deref() == Some(version))
     }
 
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>, cached: bool) {
+    fn handle(&self, scope: &Scope, event: &Event<Maybe<Run>>, cached: bool) {
         runs(self, scope, event, !cached);
     }
 }
 
 impl<K: Kind> Watches<K> for Context {
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, _cached: bool) {
+    fn handle(&self, scope: &Scope, event: &Event<Maybe<K>>, _cached: bool) {
         workspaces(self, scope, event);
     }
 }
 
-fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>, settled: bool) {
+fn runs(ctx: &Context, scope: &Scope, event: &Event<Maybe<Run>>, settled: bool) {
     let index = &ctx.run_index;
     match event {
         Event::Init => index.begin(scope),
@@ -92,7 +92,7 @@ fn follow(ctx: &Context, change: &Change) {
     }
 }
 
-fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Guarded<K>>) {
+fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Maybe<K>>) {
     let index = ctx.workspace_index(K::KIND);
     match event {
         Event::Init => index.begin(scope),

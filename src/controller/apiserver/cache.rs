@@ -11,15 +11,15 @@ use kube::runtime::{
 
 use crate::util::lock;
 
-use super::{Guarded, Object, ObjectVersion, trigger::reference};
+use super::{Maybe, Object, ObjectVersion, trigger::reference};
 
 /// A cache that the watch fills, and from which an object can be taken out.
 pub(crate) struct Cache<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    reader: Store<Guarded<K>>,
-    writer: Mutex<Writer<Guarded<K>>>,
+    reader: Store<Maybe<K>>,
+    writer: Mutex<Writer<Maybe<K>>>,
 }
 
 impl<K: Object> Cache<K> {
@@ -33,17 +33,17 @@ impl<K: Object> Cache<K> {
     }
 
     /// Its objects, for reading.
-    pub(crate) fn reader(&self) -> &Store<Guarded<K>> {
+    pub(crate) fn reader(&self) -> &Store<Maybe<K>> {
         &self.reader
     }
 
     /// The object of this name, if it is here.
-    pub(crate) fn get(&self, object: &ObjectRef<Guarded<K>>) -> Option<Arc<Guarded<K>>> {
+    pub(crate) fn get(&self, object: &ObjectRef<Maybe<K>>) -> Option<Arc<Maybe<K>>> {
         self.reader.get(object)
     }
 
     /// Applies an event of the watch.
-    pub(crate) fn apply(&self, event: &Event<Guarded<K>>) {
+    pub(crate) fn apply(&self, event: &Event<Maybe<K>>) {
         lock(&self.writer).apply_watcher_event(event);
     }
 

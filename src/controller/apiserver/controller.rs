@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
-    Guarded, Object, Source,
+    Maybe, Object, Source,
     cache::Cache,
     reconciled::{Reconciled, again, counted},
     scope::Scope,
@@ -45,7 +45,7 @@ pub(crate) trait Host: Send + Sync + 'static {
 pub(crate) trait Watches<K: Object>: Host {
     /// Takes in an object that the watch has shown. Returns whether it is cached: one for which nothing is left to do
     /// need not be.
-    fn caches(&self, object: &Guarded<K>) -> bool {
+    fn caches(&self, object: &Maybe<K>) -> bool {
         let _ = object;
         true
     }
@@ -58,7 +58,7 @@ pub(crate) trait Watches<K: Object>: Host {
 
     /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
     /// `cached`: whether the event's object is cached.
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, cached: bool);
+    fn handle(&self, scope: &Scope, event: &Event<Maybe<K>>, cached: bool);
 }
 
 /// One scope's cache and queue.
@@ -102,7 +102,7 @@ impl<K: Object> Loop<K> {
         reconcile: R,
     ) where
         C: Watches<K>,
-        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
+        R: Fn(Arc<Maybe<K>>, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
         let source = Source::new(api, ctx.watch_timeout());
@@ -134,7 +134,7 @@ impl<K: Object> Loop<K> {
         shutdown: CancellationToken,
     ) where
         C: Watches<K>,
-        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F,
+        R: Fn(Arc<Maybe<K>>, Arc<C>) -> F,
         F: Future<Output = Reconciled> + Send + 'static,
     {
         tokio::select! {
@@ -206,7 +206,7 @@ fn propagate(error: JoinError) {
     }
 }
 
-fn enqueue_all<K: Object>(stored: &Store<Guarded<K>>, queue: &WorkQueue) {
+fn enqueue_all<K: Object>(stored: &Store<Maybe<K>>, queue: &WorkQueue) {
     let now = Instant::now();
     for object in stored.state() {
         queue.add(name_of(object.as_ref()), now);
@@ -222,7 +222,7 @@ fn name_of(object: &impl Resource) -> Name {
 }
 
 /// Shares the cache's data with a new version of the object.
-fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
+fn sharing<K: Object>(event: Event<Maybe<K>>, known: &Store<Maybe<K>>) -> Event<Maybe<K>> {
     event.modify(|object| {
         if let Some(older) = known.get(&ObjectRef::from_obj(object)) {
             object.share(&older);
@@ -233,7 +233,7 @@ fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Ev
 /// Applies the watch's events to the cache, and enqueues the objects that changed. A list replaces the cache at its end,
 /// so that its objects are reconciled only then.
 async fn follow<C, K>(
-    events: impl Stream<Item = Event<Guarded<K>>> + Send,
+    events: impl Stream<Item = Event<Maybe<K>>> + Send,
     cache: Arc<Cache<K>>,
     queue: Arc<WorkQueue>,
     ctx: Arc<C>,

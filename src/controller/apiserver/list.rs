@@ -9,10 +9,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::{
-    guarded::Guarded,
-    object::{Object, decode_or_skip},
-};
+use super::object::{Maybe, Object, decode_or_skip};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -32,7 +29,7 @@ pub struct Pages<K> {
 /// One page.
 pub struct Page<K> {
     /// Its items, each decoded separately.
-    pub items: Vec<Guarded<K>>,
+    pub items: Vec<Maybe<K>>,
     /// Whether there were others, whose metadata can't be read.
     pub lacking: bool,
     /// The version of the whole list.
@@ -93,7 +90,7 @@ impl<K: Object> Pages<K> {
             return Err(no_list("a list without a resourceVersion"));
         }
         let there = page.items.unwrap_or_default();
-        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| decode_or_skip(raw)).collect();
+        let items: Vec<Maybe<K>> = there.iter().filter_map(|raw| decode_or_skip(raw)).collect();
         Ok(Page {
             lacking: items.len() < there.len(),
             items,
@@ -134,7 +131,7 @@ pub async fn list<K: Object>(
     api: &Api<K>,
     fields: Option<&str>,
     a_page: Duration,
-    mut enough: impl FnMut(Guarded<K>) -> bool,
+    mut enough: impl FnMut(Maybe<K>) -> bool,
 ) -> Result<(), ListError> {
     let mut pages = Pages::new(api.clone(), fields);
     loop {

@@ -8,7 +8,6 @@ pub(crate) mod cache;
 pub(crate) mod controller;
 mod count_requests;
 pub(crate) mod event_recorder;
-mod guarded;
 mod list;
 #[cfg(test)]
 mod loopback;
@@ -24,13 +23,12 @@ mod watcher;
 pub(crate) mod workqueue;
 
 pub use count_requests::CountRequests;
-pub use guarded::Guarded;
 pub use list::{ListError, list};
 #[cfg(test)]
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{Object, read_status};
+pub use object::{Maybe, Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};

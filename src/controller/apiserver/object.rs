@@ -1,5 +1,6 @@
 //! One object, decoded separately and in parts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,10 +16,71 @@ use crate::api::{
     ClusterWorkspace, ClusterWorkspaceSpec, Run, RunStatus, Workspace, WorkspaceSpec,
 };
 
-use super::guarded::{Guarded, Invalid};
-
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// An object as the API server has shown it. Its clones share it.
+#[derive(Clone, Debug)]
+pub enum Maybe<K> {
+    /// It fits the schema.
+    Good(Arc<K>),
+    /// Only its metadata can be read.
+    Bad(Arc<BadObject>),
+}
+
+/// An object that can't be decoded.
+#[derive(Clone, Debug)]
+pub struct BadObject {
+    /// Which part, and where. Never its content, which is the user's.
+    pub error: String,
+    /// Its metadata, which can be decoded.
+    pub metadata: ObjectMeta,
+}
+
+impl<K> Maybe<K> {
+    /// The object, if it can be decoded.
+    pub fn good(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Good(object) => Some(object),
+            Self::Bad(_) => None,
+        }
+    }
+}
+
+impl<K: Resource + Clone> Resource for Maybe<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
+    }
+
+    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+
+    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+
+    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Good(object) => object.meta(),
+            Self::Bad(bad) => &bad.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Good(object) => Arc::make_mut(object).meta_mut(),
+            Self::Bad(bad) => &mut Arc::make_mut(bad).metadata,
+        }
+    }
+}
 
 /// A kind that is decoded in parts.
 pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
@@ -153,7 +215,7 @@ impl From<Metadata> for ObjectMeta {
 }
 
 /// Decodes one item. An error means that not even its metadata can be read, so that the object is unknown.
-pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
+pub fn decode<K: Object>(item: &RawValue) -> Result<Maybe<K>, Undecodable> {
     let parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
     let metadata = match parts.metadata {
@@ -169,13 +231,13 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
             size: item.get().len(),
         });
     }
-    Ok(Guarded(match K::from_parts(&mut metadata, &parts) {
-        Ok(object) => Ok(Arc::new(object)),
-        Err(undecodable) => Err(Arc::new(Invalid {
+    Ok(match K::from_parts(&mut metadata, &parts) {
+        Ok(object) => Maybe::Good(Arc::new(object)),
+        Err(undecodable) => Maybe::Bad(Arc::new(BadObject {
             error: undecodable.to_string(),
             metadata,
         })),
-    }))
+    })
 }
 
 /// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
@@ -199,7 +261,7 @@ fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMe
 }
 
 /// Decodes one item of a list or watch. An item whose metadata can't be read is logged, without its content.
-pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
+pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Maybe<K>> {
     let log = |error: &Undecodable| {
         tracing::error!(
             k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
@@ -209,10 +271,10 @@ pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
     decode(item).inspect_err(log).ok()
 }
 
-impl<K: Object> Guarded<K> {
+impl<K: Object> Maybe<K> {
     /// Shares data with another version of this object. To be called before this one is shared itself.
     pub(super) fn share(&mut self, older: &Self) {
-        if let (Ok(object), Ok(older)) = (&mut self.0, &older.0)
+        if let (Self::Good(object), Self::Good(older)) = (self, older)
             && let Some(object) = Arc::get_mut(object)
         {
             object.share(older);
@@ -282,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(text: &str) -> Guarded<Run> {
+    fn decoded(text: &str) -> Maybe<Run> {
         let raw: &RawValue = serde_json::from_str(text).unwrap();
         decode(raw).unwrap()
     }
@@ -301,7 +363,7 @@ mod tests {
             r#"{{"metadata":{{"name":"train","uid":"u","managedFields":[{{"fieldsV1":{0}}}]}},"spec":{{"workload":{{"image":"i","a":{0}}}}}}}"#,
             nested(5000)
         );
-        let run = decoded(&text).0.unwrap();
+        let run = decoded(&text).good().cloned().unwrap();
         assert_eq!(run.name_any(), "train");
         assert!(run.metadata.managed_fields.is_none());
         assert!(run.spec.workload.as_str().len() > 30_000);
@@ -313,7 +375,9 @@ mod tests {
         let run = decoded(
             r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#,
         );
-        let invalid = run.0.unwrap_err();
+        let Maybe::Bad(invalid) = run else {
+            panic!("{run:?}");
+        };
         assert_eq!(invalid.metadata.name.as_deref(), Some("train"));
         assert!(
             invalid
@@ -328,7 +392,7 @@ mod tests {
         let text = format!(
             r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#
         );
-        let run = decoded(&text).0.unwrap();
+        let run = decoded(&text).good().cloned().unwrap();
         assert_eq!(run.annotations()[LAST_APPLIED], "");
         assert_eq!(run.annotations()["a"], "b");
     }

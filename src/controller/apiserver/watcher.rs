@@ -16,7 +16,7 @@ mod states;
 use futures::{Stream, stream};
 use kube::runtime::watcher::Event;
 
-use super::{guarded::Guarded, object::Object};
+use super::object::{Maybe, Object};
 
 pub use error::WatchError;
 use retried::Retried;
@@ -24,7 +24,7 @@ pub use source::Source;
 use states::Watcher;
 
 /// Watches endlessly.
-pub fn watch<K: Object>(source: Source<K>) -> impl Stream<Item = Event<Guarded<K>>> + Send {
+pub fn watch<K: Object>(source: Source<K>) -> impl Stream<Item = Event<Maybe<K>>> + Send {
     stream::unfold(Retried::new(source), |mut retried| async move {
         let event = retried.next().await;
         Some((event, retried))
@@ -34,7 +34,7 @@ pub fn watch<K: Object>(source: Source<K>) -> impl Stream<Item = Event<Guarded<K
 /// Watches until something fails; the error is the last item.
 pub fn watch_once<K: Object>(
     source: Source<K>,
-) -> impl Stream<Item = Result<Event<Guarded<K>>, WatchError>> + Send {
+) -> impl Stream<Item = Result<Event<Maybe<K>>, WatchError>> + Send {
     stream::unfold(Some(Watcher::new(source)), |watcher| async move {
         let mut watcher = watcher?;
         match watcher.next().await {

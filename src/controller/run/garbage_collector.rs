@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::api::Run;
 use crate::clock::until;
 use crate::controller::{
-    apiserver::Guarded, context::Context, state::runs::RunEntry, workspace::finalizer,
+    apiserver::Maybe, context::Context, state::runs::RunEntry, workspace::finalizer,
 };
 use crate::decide::tracked_run::Cleanup;
 
@@ -42,8 +42,8 @@ pub(crate) async fn run(ctx: Arc<Context>) {
 }
 
 /// Records the last version of a deleted object.
-pub(crate) fn last_seen(ctx: &Context, last: &Guarded<Run>) {
-    if let Ok(run) = &last.0
+pub(crate) fn last_seen(ctx: &Context, last: &Maybe<Run>) {
+    if let Maybe::Good(run) = last
         && let Some(entry) = run.uid().and_then(|uid| ctx.tracked_runs.get(&uid))
     {
         // The last version may hold a change by its owner that no earlier event carried.

@@ -49,7 +49,7 @@ mod tests {
     /// The Run that each of the two waits for.
     fn waits(index: &RunIndex, holder: Option<&str>) -> [Option<Arc<str>>; 2] {
         ["elder", "younger"].map(|uid| {
-            let run = run(uid, keyed(2026)).0.unwrap();
+            let run = run(uid, keyed(2026)).good().cloned().unwrap();
             holder_of(index, holder.map(str::to_owned), &run)
         })
     }
@@ -81,8 +81,11 @@ mod tests {
     #[test]
     fn a_run_of_another_namespace_has_a_key_of_its_own() {
         let elsewhere = json!({"metadata": {"namespace": "other"}});
-        let here = run("elder", keyed(2025)).0.unwrap();
-        let there = run("younger", merged(keyed(2026), elsewhere)).0.unwrap();
+        let here = run("elder", keyed(2025)).good().cloned().unwrap();
+        let there = run("younger", merged(keyed(2026), elsewhere))
+            .good()
+            .cloned()
+            .unwrap();
         let index = RunIndex::default();
         index.apply(record("elder", keyed(2025)));
         assert_eq!(holder_of(&index, None, &there), None);

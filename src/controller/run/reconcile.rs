@@ -10,7 +10,7 @@ use crate::api::Run;
 use crate::clock::{until, wall};
 use crate::controller::{
     apiserver::{
-        Guarded,
+        Maybe,
         patch::WriteError,
         reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
         scope::Scope,
@@ -37,9 +37,9 @@ const CONFLICTS: u32 = 2;
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object.
-pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconciled {
+pub async fn reconcile(object: Arc<Maybe<Run>>, ctx: Arc<Context>) -> Reconciled {
     // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
-    let Ok(run) = &object.0 else {
+    let Maybe::Good(run) = object.as_ref() else {
         return show_undecodable(&ctx, &object).await;
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
@@ -166,7 +166,7 @@ fn alone<T>(
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
 pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     let stored = ctx.run(&entry);
-    let stored = stored.and_then(|object| object.0.as_ref().ok().cloned());
+    let stored = stored.and_then(|object| object.good().cloned());
     let due = entry.with(|state| state.run.unprocessed());
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
@@ -178,7 +178,7 @@ pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
 
 /// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
-async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
+async fn show_undecodable(ctx: &Context, object: &Maybe<Run>) -> Reconciled {
     let meta = object.meta();
     if let Some(entry) = meta
         .uid

@@ -11,7 +11,7 @@ use crate::api::Run;
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Guarded, ObjectVersion,
+        Maybe, ObjectVersion,
         patch::{self, WriteError},
         scope::Scope,
     },
@@ -35,8 +35,8 @@ const BATCH: usize = 256;
 const DELETIONS: usize = 16;
 
 /// Sets the times of an object that the watch has shown. Returns whether it is settled.
-pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
-    let run = object.decoded();
+pub(crate) fn seen(ctx: &Context, object: &Maybe<Run>) -> bool {
+    let run = object.good();
     let Some((run, settled)) = run.and_then(|run| Some((run, of(ctx, run)?))) else {
         forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
         return false;
@@ -87,7 +87,7 @@ pub(crate) async fn settle(ctx: Arc<Context>) {
     while let Some(due) = next(&ctx, &ctx.settling).await {
         for version in due {
             let object = ctx.cached_run(&version.namespace, &version.name);
-            if let Some(Ok(run)) = object.as_ref().map(|object| &object.0) {
+            if let Some(run) = object.as_ref().and_then(|object| object.good()) {
                 settles(&ctx, run);
             }
         }

@@ -7,7 +7,7 @@ use kube::{Api, Resource, ResourceExt};
 use crate::api::{Run, WorkspaceKey, finalizer};
 use crate::controller::{
     apiserver::{
-        self, Guarded,
+        self, Maybe,
         patch::{self, WriteError},
         reconciled::ReconcileError,
         scope::Scope,
@@ -124,14 +124,14 @@ async fn needed_live(
 }
 
 /// A Run that can't be decoded needs the Workspace while it has the finalizer.
-fn needs(run: &Guarded<Run>, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
+fn needs(run: &Maybe<Run>, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
     let namespace = run.meta().namespace.as_deref().unwrap_or_default();
-    match &run.0 {
-        Ok(run) => {
+    match run {
+        Maybe::Good(run) => {
             WorkspaceKey::of(&run.spec.workspace_ref(), namespace) == *key
                 && needs_workspace(run, base_url)
         }
-        Err(_) => {
+        Maybe::Bad(_) => {
             finalizer::present(run.meta())
                 && (key.namespace.is_empty() || key.namespace == namespace)
         }

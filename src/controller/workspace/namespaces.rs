@@ -2,7 +2,7 @@
 
 use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{self, Guarded, Source, scope::Scope},
+    apiserver::{self, Maybe, Source, scope::Scope},
     context::{Context, NamespaceMeta},
     enqueue,
 };
@@ -63,8 +63,8 @@ pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Opt
     let workspace = ctx
         .cluster_stores
         .iter()
-        .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
-    let workspace = workspace.decoded()?;
+        .find_map(|store| store.get(&ObjectRef::<Maybe<_>>::new(&key.name)))?;
+    let workspace = workspace.good()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
         tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");

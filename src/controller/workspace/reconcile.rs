@@ -5,7 +5,7 @@ use crate::api::{self, Reason, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        Guarded,
+        Maybe,
         patch::{self, WriteError},
         reconciled::{Action, ReconcileError, Reconciled, caught},
     },
@@ -48,7 +48,7 @@ const AFTER_SILENCE: Duration = Duration::from_secs(5);
 const BEING_DELETED: Duration = Duration::from_secs(30);
 
 /// Reconciles one Workspace; a panic ends only this reconcile.
-pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> Reconciled {
+pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
     // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
         return Ok(Action::requeue(leader::AGAIN));
@@ -56,7 +56,7 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
     let key = key_of::<K>(object.as_ref());
     let entry = ctx.workspaces.entry(&key);
     // 2. An object that can't be decoded is not reconciled until it changes; its status and its Runs show that.
-    let Ok(workspace) = &object.0 else {
+    let Maybe::Good(workspace) = object.as_ref() else {
         return show_undecodable(&ctx, &object, &entry).await;
     };
     alone(steps(&ctx, workspace.as_ref(), &entry)).await
@@ -112,7 +112,7 @@ async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) ->
 /// Shows in the status of a Workspace that it can't be decoded. Its Runs wait.
 async fn show_undecodable<K: Kind>(
     ctx: &Context,
-    object: &Guarded<K>,
+    object: &Maybe<K>,
     entry: &WorkspaceEntry,
 ) -> Reconciled {
     let message =

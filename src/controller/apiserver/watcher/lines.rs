@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::super::{guarded::Guarded, object::Object};
+use super::super::object::{Maybe, Object};
 use super::error::WatchError;
 use super::source::Source;
 
@@ -40,7 +40,7 @@ pub(super) struct Lines {
 #[derive(Debug)]
 pub(super) enum Said<K> {
     /// A change of an object.
-    Event(Event<Guarded<K>>),
+    Event(Event<Maybe<K>>),
     /// A newer version, and no object.
     Bookmark {
         /// Whether a streamed list is complete.
@@ -122,7 +122,7 @@ fn silent_after(timeout: Duration) -> Duration {
 fn read<K: Object>(
     line: &Line<'_>,
     version: &mut String,
-    decode: impl FnOnce(&RawValue) -> Option<Guarded<K>>,
+    decode: impl FnOnce(&RawValue) -> Option<Maybe<K>>,
 ) -> Result<Said<K>, WatchError> {
     if line.r#type == "ERROR" {
         let status = serde_json::from_str::<Status>(line.object.get()).map_err(WatchError::Line)?;
@@ -202,7 +202,7 @@ mod tests {
         let Said::Event(Event::Apply(object)) = seen else {
             panic!("{seen:?}");
         };
-        assert!(object.0.is_err() && object.name_any() == "bad");
+        assert!(object.good().is_none() && object.name_any() == "bad");
         assert_eq!(version, "5");
         let nameless = r#"{"type":"ADDED","object":{"metadata":7}}"#;
         assert!(matches!(

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::decide::backoff;
 use crate::util::error_chain;
 
-use super::super::{guarded::Guarded, object::Object};
+use super::super::object::{Maybe, Object};
 use super::error::WatchError;
 use super::source::Source;
 use super::states::{State, Watcher};
@@ -34,7 +34,7 @@ impl<K: Object> Retried<K> {
         }
     }
 
-    pub(super) async fn next(&mut self) -> Event<Guarded<K>> {
+    pub(super) async fn next(&mut self) -> Event<Maybe<K>> {
         loop {
             let seen = self.watcher.next().await;
             match self.judge(seen) {
@@ -47,8 +47,8 @@ impl<K: Object> Retried<K> {
     /// Counts failures. Returns an event, or the pause after an error.
     fn judge(
         &mut self,
-        seen: Result<Event<Guarded<K>>, WatchError>,
-    ) -> Result<Event<Guarded<K>>, Duration> {
+        seen: Result<Event<Maybe<K>>, WatchError>,
+    ) -> Result<Event<Maybe<K>>, Duration> {
         if std::mem::take(&mut self.watcher.bookmarked) {
             self.backoff.failures = 0;
         }
@@ -173,7 +173,7 @@ mod tests {
     async fn met(
         retried: &mut Retried<Run>,
         errors: usize,
-    ) -> (Vec<Duration>, Vec<Event<Guarded<Run>>>) {
+    ) -> (Vec<Duration>, Vec<Event<Maybe<Run>>>) {
         let (mut pauses, mut events) = (Vec::new(), Vec::new());
         while pauses.len() < errors {
             let seen = retried.watcher.next().await;

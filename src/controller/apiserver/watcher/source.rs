@@ -8,9 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{
-    guarded::Guarded,
     list::Pages,
-    object::{Object, decode_or_skip},
+    object::{Maybe, Object, decode_or_skip},
 };
 
 /// Finds an object that this process has decoded already, by uid and resourceVersion.
@@ -58,7 +57,7 @@ impl<K: Object> Source<K> {
     }
 
     /// An object of a watch's line.
-    pub(super) fn decode(&self, item: &RawValue) -> Option<Guarded<K>> {
+    pub(super) fn decode(&self, item: &RawValue) -> Option<Maybe<K>> {
         let identity = serde_json::from_str::<Identified<'_>>(item.get());
         let known = identity.ok().and_then(|item| {
             let Identity {
@@ -67,7 +66,7 @@ impl<K: Object> Source<K> {
             } = item.metadata;
             (self.known)(uid?, resource_version?)
         });
-        known.map_or_else(|| decode_or_skip(item), |known| Some(Guarded(Ok(known))))
+        known.map_or_else(|| decode_or_skip(item), |known| Some(Maybe::Good(known)))
     }
 }
 
@@ -101,13 +100,20 @@ mod tests {
             );
             RawValue::from_string(text).unwrap()
         };
-        let Ok(written) = decode_or_skip::<Run>(&item("5")).unwrap().0 else {
+        let Maybe::Good(written) = decode_or_skip::<Run>(&item("5")).unwrap() else {
             panic!("it can be decoded");
         };
         let known = Arc::clone(&written);
         let source = Source::new(Api::<Run>::all(silent()), Duration::ZERO)
             .known(move |uid, version| (uid == "u" && version == "5").then(|| Arc::clone(&known)));
-        let of = |version: &str| source.decode(&item(version)).unwrap().0.unwrap();
+        let of = |version: &str| {
+            source
+                .decode(&item(version))
+                .unwrap()
+                .good()
+                .cloned()
+                .unwrap()
+        };
         assert!(Arc::ptr_eq(&of("5"), &written));
         let newer = of("6");
         assert_eq!(newer.resource_version().as_deref(), Some("6"));

@@ -8,7 +8,10 @@ use kube::runtime::watcher::Event;
 
 use crate::util::error_chain;
 
-use super::super::{guarded::Guarded, list::Pages, object::Object};
+use super::super::{
+    list::Pages,
+    object::{Maybe, Object},
+};
 use super::error::WatchError;
 use super::lines::{Lines, Said};
 use super::source::Source;
@@ -24,7 +27,7 @@ pub(super) enum State<K> {
     /// Pages are being read.
     Listing {
         pages: Box<Pages<K>>,
-        items: VecDeque<Guarded<K>>,
+        items: VecDeque<Maybe<K>>,
         /// The version to watch from, after the last page.
         complete: Option<String>,
     },
@@ -52,7 +55,7 @@ impl<K: Object> Watcher<K> {
     }
 
     /// The next event. After an error the next call continues: a list begins again, a watch resumes.
-    pub(super) async fn next(&mut self) -> Result<Event<Guarded<K>>, WatchError> {
+    pub(super) async fn next(&mut self) -> Result<Event<Maybe<K>>, WatchError> {
         loop {
             // An early return restarts the list unless it sets another state.
             let event = match std::mem::replace(&mut self.state, State::Empty) {
@@ -90,7 +93,7 @@ impl<K: Object> Watcher<K> {
     }
 
     /// Begins a streamed list. If it is refused, pages are next, if they may succeed.
-    async fn stream(&mut self) -> Result<Option<Event<Guarded<K>>>, WatchError> {
+    async fn stream(&mut self) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let error = match self.begin(None).await {
             Ok(lines) => {
                 self.state = State::Streaming { lines };
@@ -116,7 +119,7 @@ impl<K: Object> Watcher<K> {
     }
 
     /// Reads on in a streamed list. If it fails, pages are next: they may succeed where this doesn't.
-    async fn streamed(&mut self, mut lines: Lines) -> Option<Event<Guarded<K>>> {
+    async fn streamed(&mut self, mut lines: Lines) -> Option<Event<Maybe<K>>> {
         let mut version = String::new();
         let error = match lines.next(&self.source, &mut version).await {
             Ok(Said::Event(Event::Apply(object))) => {
@@ -150,9 +153,9 @@ impl<K: Object> Watcher<K> {
     async fn listed(
         &mut self,
         mut pages: Box<Pages<K>>,
-        mut items: VecDeque<Guarded<K>>,
+        mut items: VecDeque<Maybe<K>>,
         mut complete: Option<String>,
-    ) -> Result<Option<Event<Guarded<K>>>, WatchError> {
+    ) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let item = items.pop_front();
         if item.is_none() {
             if let Some(version) = complete {
@@ -176,7 +179,7 @@ impl<K: Object> Watcher<K> {
         &mut self,
         mut version: String,
         mut lines: Lines,
-    ) -> Result<Option<Event<Guarded<K>>>, WatchError> {
+    ) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let said = lines.next(&self.source, &mut version).await;
         self.state = match said {
             Ok(Said::End) | Err(_) => State::Listed { version },

@@ -12,7 +12,7 @@ use crate::api::{
     finalizer,
     intent::IntentRecord,
 };
-use crate::controller::{apiserver::Guarded, metrics::catalogue::STALLED};
+use crate::controller::{apiserver::Maybe, metrics::catalogue::STALLED};
 use crate::decide::{
     key_claim::{KeyClaim, created},
     workspace::in_use::needs_any,
@@ -71,10 +71,10 @@ pub(crate) struct Claim {
 
 impl Record {
     /// The record of a stored object.
-    pub fn of(object: &Guarded<Run>) -> Self {
+    pub fn of(object: &Maybe<Run>) -> Self {
         let meta = object.meta();
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
-        let run = object.decoded();
+        let run = object.good();
         let status = run.and_then(|run| run.status.as_ref());
         let unreadable = run.is_none() && finalizer::present(object.meta());
         Self {
@@ -85,12 +85,12 @@ impl Record {
             stalled: if unreadable {
                 Some(place_of(STALLED, Reason::RunInvalid.as_str()))
             } else {
-                run.and_then(stalled)
+                run.and_then(|run| stalled(run))
             },
             unreadable,
             decoded: run.is_some(),
             settled: false,
-            details: run.and_then(Details::of).map(Box::new),
+            details: run.and_then(|run| Details::of(run)).map(Box::new),
         }
     }
 

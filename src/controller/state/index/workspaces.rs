@@ -7,7 +7,7 @@ use kube::Resource;
 
 use crate::api::{ConditionType, Reason, any_workspace::AnyWorkspace, conditions::find};
 use crate::controller::{
-    apiserver::{Guarded, scope::Scope},
+    apiserver::{Maybe, scope::Scope},
     metrics::catalogue::{NOT_READY, READY},
 };
 use crate::util::lock;
@@ -53,7 +53,7 @@ impl WorkspaceIndex {
     }
 
     /// Adds a Workspace of a list.
-    pub fn list<K: AnyWorkspace + Clone>(&self, scope: &Scope, object: &Guarded<K>) {
+    pub fn list<K: AnyWorkspace + Clone>(&self, scope: &Scope, object: &Maybe<K>) {
         self.staged.add(scope, (name(object), Shown::of(object)));
     }
 
@@ -77,12 +77,12 @@ impl WorkspaceIndex {
     }
 
     /// Handles a Workspace that was created or changed.
-    pub fn apply<K: AnyWorkspace + Clone>(&self, object: &Guarded<K>) {
+    pub fn apply<K: AnyWorkspace + Clone>(&self, object: &Maybe<K>) {
         lock(&self.table).put(name(object), Shown::of(object));
     }
 
     /// Handles a Workspace that was deleted.
-    pub fn delete<K: AnyWorkspace + Clone>(&self, object: &Guarded<K>) {
+    pub fn delete<K: AnyWorkspace + Clone>(&self, object: &Maybe<K>) {
         lock(&self.table).remove(&name(object));
     }
 
@@ -121,14 +121,14 @@ impl WorkspaceCounts {
 
 impl Shown {
     /// A Workspace that can't be decoded is not Ready, whatever its last status.
-    fn of<K: AnyWorkspace>(object: &Guarded<K>) -> Self {
-        let (shown, reason) = match &object.0 {
-            Ok(workspace) => {
+    fn of<K: AnyWorkspace>(object: &Maybe<K>) -> Self {
+        let (shown, reason) = match object {
+            Maybe::Good(workspace) => {
                 let status = workspace.stored();
                 let ready = status.and_then(|s| find(&s.conditions, ConditionType::Ready));
                 ready.map_or(("", ""), |ready| (&*ready.status, &*ready.reason))
             }
-            Err(_) => ("False", Reason::WorkspaceInvalid.as_str()),
+            Maybe::Bad(_) => ("False", Reason::WorkspaceInvalid.as_str()),
         };
         Self {
             ready: place_of(READY, shown),

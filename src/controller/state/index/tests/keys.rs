@@ -3,9 +3,9 @@
 use super::*;
 
 /// The Run that holds a Run's key, and the number of Runs read to find it.
-fn key_holder(index: &RunIndex, run: &Guarded<Run>) -> (Option<Arc<str>>, usize) {
+fn key_holder(index: &RunIndex, run: &Maybe<Run>) -> (Option<Arc<str>>, usize) {
     LOOKS.set(0);
-    let found = index.key_holder(run.0.as_ref().unwrap(), false);
+    let found = index.key_holder(run.good().unwrap(), false);
     (found, LOOKS.get())
 }
 
@@ -16,7 +16,7 @@ fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let index = filled([Record::of(&young)]);
     assert_eq!(key_holder(&index, &young).0, None);
     index.apply(record("old", keyed(2025)));
-    let named = |run: &Guarded<Run>| key_holder(&index, run).0.map(|name| name.to_string());
+    let named = |run: &Maybe<Run>| key_holder(&index, run).0.map(|name| name.to_string());
     assert_eq!(named(&young).as_deref(), Some("old"));
     assert_eq!(named(&run("old", keyed(2025))), None, "it is the elder");
     // A copy of another object holds nothing, however old it is.

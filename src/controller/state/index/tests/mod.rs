@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Run, Workspace, WorkspaceKey, names, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{Guarded, decode, scope::Scope},
+    apiserver::{Maybe, decode, scope::Scope},
     metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED},
     state::fixtures::{key, key_in},
 };
@@ -39,7 +39,7 @@ pub(crate) fn merged(mut into: Value, from: Value) -> Value {
 }
 
 /// A Run with its name as its uid, and with these fields.
-pub(crate) fn run(name: &str, fields: Value) -> Guarded<Run> {
+pub(crate) fn run(name: &str, fields: Value) -> Maybe<Run> {
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name, "namespace": "team", "uid": name},
@@ -170,7 +170,7 @@ fn counts_follow_every_change_and_end_at_zero() {
 fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     let broken = json!({"metadata": {"finalizers": [names::FINALIZER]}, "spec": {"workload": 1}});
     let broken = run("broken", broken);
-    assert!(broken.0.is_err());
+    assert!(broken.good().is_none());
     let index = filled([Record::of(&broken)]);
     assert_eq!(count(PHASES, &index.counts().phases, "Pending"), 1);
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 1);
@@ -246,7 +246,7 @@ fn a_run_that_has_ended_is_a_small_record() {
     assert!(ended.details.is_none());
 }
 
-fn workspace(namespace: &str, name: &str, ready: &Value) -> Guarded<Workspace> {
+fn workspace(namespace: &str, name: &str, ready: &Value) -> Maybe<Workspace> {
     let workspace = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
         "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": {},
@@ -292,7 +292,7 @@ fn workspaces_are_counted_by_their_ready_condition() {
         "spec": {"baseUrl": 1}, "status": {"conditions": verified},
     });
     let broken = decode::<Workspace>(&serde_json::value::to_raw_value(&broken).unwrap()).unwrap();
-    assert!(broken.0.is_err());
+    assert!(broken.good().is_none());
     index.apply(&broken);
     let counts = index.counts();
     assert_eq!(counts.ready, [3, 2, 1]);
