@@ -5,16 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Resource,
-    core::PartialObjectMeta,
-    runtime::reflector::{Lookup, Store},
-};
+use kube::{core::PartialObjectMeta, runtime::reflector::Store};
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
-    ClusterWorkspace, Contract, Reason, Run, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
+    ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
 };
 use crate::clock::now;
 use crate::decide::{
@@ -25,22 +21,17 @@ use crate::decide::{
 use crate::service::{AllowList, HttpPool};
 
 use super::{
-    apiserver::{
-        Maybe, ObjectVersion,
-        cache::Cache,
-        event_recorder::Recorder,
-        trigger::{Trigger, reference},
-    },
+    apiserver::{Maybe, Object, cache::Cache, event_recorder::Recorder, trigger::Trigger},
     flowcontrol::{probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots},
     leader::Leading,
     metrics::Metrics,
     state::{
         absent::Absent,
         claims::IdempotencyClaims,
-        index::{RunIndex, WorkspaceIndex},
+        index::RunIndex,
+        run_store::{RunStore, Wakes},
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
-        timers::Timers,
         workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
     },
 };
@@ -90,12 +81,10 @@ pub struct Shared {
     pub workspace_trigger: Trigger,
     /// Enqueues ClusterWorkspaces.
     pub cluster_workspace_trigger: Trigger,
-    /// The Runs that may need something; one cache per watched scope.
-    pub run_caches: Vec<Arc<Cache<Run>>>,
     /// The Workspaces; one store per watched scope.
-    pub workspace_stores: Vec<Store<Maybe<Workspace>>>,
+    pub own_workspaces: Vec<Cache<Workspace>>,
     /// The ClusterWorkspaces; one store, or none if they are not served.
-    pub cluster_stores: Vec<Store<Maybe<ClusterWorkspace>>>,
+    pub cluster_workspaces: Vec<Cache<ClusterWorkspace>>,
     /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
     pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
@@ -134,14 +123,12 @@ pub struct Context {
     pub recorder: Arc<Recorder>,
     /// Tracked Runs whose object is absent, or may be.
     pub absent: Absent,
-    /// Index of all Runs that the watch has shown.
+    /// All Runs that the watch has shown.
+    pub runs: RunStore,
+    /// Runs to be reconciled because something else has changed.
+    pub wakes: Wakes,
+    /// Index of the Runs by key.
     pub run_index: RunIndex,
-    /// Runs that have ended, by the time from which nothing is left to do for them.
-    pub settling: Timers,
-    /// Settled Runs by the time at which their TTL deletes them.
-    pub expiries: Timers,
-    /// Index of the Workspaces, and of the ClusterWorkspaces.
-    workspace_indexes: [WorkspaceIndex; 2],
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
     /// Channel from the tasks of calls to the manager.
@@ -179,37 +166,19 @@ impl Context {
             removals: Semaphore::new(REMOVALS),
             secrets: SecretTable::default(),
             absent: Absent::default(),
+            runs: RunStore::default(),
+            wakes: Wakes::default(),
             run_index: RunIndex::default(),
-            settling: Timers::default(),
-            expiries: Timers::default(),
-            workspace_indexes: Default::default(),
             calls: TaskTracker::new(),
             call_events,
             unfilled: AtomicUsize::new(
-                shared.run_caches.len()
-                    + shared.workspace_stores.len()
-                    + shared.cluster_stores.len()
+                // The Runs' and the Workspaces' of each scope.
+                2 * shared.own_workspaces.len()
+                    + shared.cluster_workspaces.len()
                     + shared.namespaces.len(),
             ),
             shared,
         }
-    }
-
-    /// The object of a tracked Run, if a cache has it.
-    pub fn run(&self, entry: &RunEntry) -> Option<Arc<Maybe<Run>>> {
-        let found = self.cached_run(&entry.namespace, &entry.name);
-        found.filter(|run| run.meta().uid.as_deref() == Some(&entry.uid))
-    }
-
-    /// The object of this name, if a cache has it.
-    pub fn cached_run(&self, namespace: &str, name: &str) -> Option<Arc<Maybe<Run>>> {
-        let object = reference(namespace, name);
-        self.run_caches.iter().find_map(|cache| cache.get(&object))
-    }
-
-    /// Takes a version of a Run out of the caches. False if another version of it is there.
-    pub fn evict_run(&self, version: &ObjectVersion) -> bool {
-        self.run_caches.iter().all(|cache| cache.evict(version))
     }
 
     /// Whether a Workspace is being deleted and admits no first submission.
@@ -218,20 +187,11 @@ impl Context {
         entry.is_some_and(|entry| entry.submissions_closed())
     }
 
-    /// The index of the Workspaces of a kind.
-    pub fn workspace_index(&self, kind: WorkspaceKind) -> &WorkspaceIndex {
-        let [own, shared] = &self.workspace_indexes;
-        match kind {
-            WorkspaceKind::Workspace => own,
-            WorkspaceKind::ClusterWorkspace => shared,
-        }
-    }
-
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
         match key.kind {
-            WorkspaceKind::Workspace => holds(&self.workspace_stores, key),
-            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_stores, key),
+            WorkspaceKind::Workspace => holds(&self.own_workspaces, key),
+            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_workspaces, key),
         }
     }
 
@@ -265,7 +225,7 @@ impl Context {
 
     /// Whether the object exists, as far as this process knows.
     pub fn present(&self, entry: &RunEntry) -> bool {
-        !entry.with(|state| state.run.deleted()) && self.run_index.contains(&entry.uid)
+        !entry.with(|state| state.run.deleted()) && self.runs.contains(&entry.uid)
     }
 
     /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace
@@ -337,10 +297,9 @@ impl Context {
     }
 }
 
-fn holds<K>(stores: &[Store<K>], key: &WorkspaceKey) -> bool
-where
-    K: Lookup<DynamicType = ()> + Clone + 'static,
-{
-    let object = reference(&key.namespace, &key.name);
-    stores.iter().any(|store| store.get(&object).is_some())
+fn holds<K: Object>(caches: &[Cache<K>], key: &WorkspaceKey) -> bool {
+    let mut found = caches
+        .iter()
+        .map(|cache| cache.get(&key.namespace, &key.name));
+    found.any(|object| object.is_some())
 }

@@ -18,6 +18,7 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
     apiserver::{
+        cache::Cache,
         controller::{Host, Loop},
         scope::Scope,
     },
@@ -29,7 +30,6 @@ use super::{
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
-    wall_clock,
     workspace::{self, namespaces, secret_watcher},
 };
 
@@ -40,10 +40,10 @@ const UNBOUNDED: u16 = 0;
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    runs: Vec<Loop<Run>>,
-    workspaces: Vec<Loop<Workspace>>,
+    runs: Vec<Loop>,
+    workspaces: Vec<Loop>,
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Vec<Loop<ClusterWorkspace>>,
+    cluster_workspaces: Vec<Loop>,
     namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
     call_events: UnboundedReceiver<CallEvent>,
 }
@@ -92,16 +92,12 @@ impl Controller {
             run_trigger,
             workspace_trigger,
             cluster_workspace_trigger,
-            cluster_stores: cluster_workspaces
+            cluster_workspaces: cluster_workspaces
                 .iter()
-                .map(|l| l.cache.reader().clone())
+                .map(|one| Cache::new(&one.scope))
                 .collect(),
             namespaces: labels,
-            run_caches: runs.iter().map(|l| Arc::clone(&l.cache)).collect(),
-            workspace_stores: workspaces
-                .iter()
-                .map(|l| l.cache.reader().clone())
-                .collect(),
+            own_workspaces: scopes.iter().map(Cache::new).collect(),
             metrics,
             leading,
             shutdown,
@@ -143,7 +139,7 @@ impl Controller {
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for run_loop in runs {
             let api = run_loop.scope.api::<Run>(ctx.client.clone());
-            let served = run_loop.serve(
+            let served = run_loop.serve::<Run, _, _, _>(
                 api,
                 Arc::clone(&ctx),
                 concurrency,
@@ -153,7 +149,7 @@ impl Controller {
         }
         for workspace_loop in workspaces {
             let api = workspace_loop.scope.api::<Workspace>(ctx.client.clone());
-            let served = workspace_loop.serve(
+            let served = workspace_loop.serve::<Workspace, _, _, _>(
                 api,
                 Arc::clone(&ctx),
                 UNBOUNDED,
@@ -162,7 +158,7 @@ impl Controller {
             tasks.push(served.boxed());
         }
         for workspace_loop in cluster_workspaces {
-            let served = workspace_loop.serve(
+            let served = workspace_loop.serve::<ClusterWorkspace, _, _, _>(
                 Api::all(ctx.client.clone()),
                 Arc::clone(&ctx),
                 UNBOUNDED,
@@ -177,8 +173,7 @@ impl Controller {
         tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
         tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
         tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
-        tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
-        tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());
+        tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still

@@ -29,7 +29,6 @@ mod open_files;
 mod run;
 mod state;
 mod undecodable;
-mod wall_clock;
 mod watch_events;
 mod workspace;
 

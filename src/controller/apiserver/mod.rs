@@ -28,7 +28,7 @@ pub use list::{ListError, list};
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{Maybe, Object, read_status};
+pub use object::{BadObject, Maybe, Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};

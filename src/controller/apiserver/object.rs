@@ -87,11 +87,6 @@ pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// Whether only the metadata are requested from the API server.
     const METADATA_ONLY: bool = false;
 
-    /// Shares data with `older`, another version of this object.
-    fn share(&mut self, older: &Self) {
-        let _ = older;
-    }
-
     /// Builds an object from its parts. Takes the metadata only if the others can be decoded; the error names the one
     /// that can't.
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
@@ -271,23 +266,7 @@ pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Maybe<K>> {
     decode(item).inspect_err(log).ok()
 }
 
-impl<K: Object> Maybe<K> {
-    /// Shares data with another version of this object. To be called before this one is shared itself.
-    pub(super) fn share(&mut self, older: &Self) {
-        if let (Self::Good(object), Self::Good(older)) = (self, older)
-            && let Some(object) = Arc::get_mut(object)
-        {
-            object.share(older);
-        }
-    }
-}
-
 impl Object for Run {
-    /// Shares the workload, which is immutable and may have a megabyte.
-    fn share(&mut self, older: &Self) {
-        self.spec.workload.share(&older.spec.workload);
-    }
-
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         let mut status = parts.status::<RunStatus>()?;
         if let Some(status) = &mut status {

@@ -210,7 +210,7 @@ const SERVICE_BUCKETS: &[f64] = &[
 
 catalogue! {
     group "Runs and Workspaces",
-    "Updated with the operator's caches: a scrape reads no object. A rendering is reused for up to a second.";
+    "Counted by a scan of the operator's caches. A rendering is reused for up to a second.";
     {
         RUNS: Kind::Gauge, "run_operator_runs", [label("phase", PHASES)],
             "Run objects by phase; one without a status counts as Pending";

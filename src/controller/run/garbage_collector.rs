@@ -53,7 +53,7 @@ pub(crate) fn last_seen(ctx: &Context, last: &Maybe<Run>) {
 
 fn compare(ctx: &Arc<Context>) {
     let absent = |entry: &Arc<RunEntry>| {
-        entry.with(|state| state.run.deleted()) || !ctx.run_index.contains(&entry.uid)
+        entry.with(|state| state.run.deleted()) || !ctx.runs.contains(&entry.uid)
     };
     for entry in ctx.tracked_runs.all().into_iter().filter(absent) {
         ctx.absent.mark(&entry.uid);
@@ -82,7 +82,7 @@ fn check(ctx: &Arc<Context>, uid: &str) {
 
 /// Ends the tracking of a Run that needs no cleanup. While the index still has it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
-    if ctx.run_index.contains(&entry.uid) {
+    if ctx.runs.contains(&entry.uid) {
         entry.with(|state| state.run.finish());
         return;
     }

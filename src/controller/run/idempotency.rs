@@ -44,7 +44,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controller::state::index::tests::{intent, keyed, merged, record, run};
+    use crate::controller::state::{
+        fixtures::{intent, keyed, merged, run},
+        index::tests::record,
+    };
 
     /// The Run that each of the two waits for.
     fn waits(index: &RunIndex, holder: Option<&str>) -> [Option<Arc<str>>; 2] {
@@ -62,18 +65,18 @@ mod tests {
         let without = |uid| record(uid, keyed(2026));
         let with = |uid| record(uid, merged(keyed(2026), intent(uid, 2026)));
         let index = RunIndex::default();
-        index.apply(without("younger"));
+        index.put(without("younger"));
         // The younger one has claimed the key, and its write got no answer; then the elder appears.
-        index.apply(without("elder"));
+        index.put(without("elder"));
         assert_eq!(waits(&index, Some("younger")), [name("younger"), None]);
         // The write succeeded, which the watch shows later.
-        index.apply(with("younger"));
+        index.put(with("younger"));
         assert_eq!(waits(&index, Some("younger")), [name("younger"), None]);
         // Or nothing was written, and the claim is released.
-        index.apply(without("younger"));
+        index.put(without("younger"));
         assert_eq!(waits(&index, None), [None, name("elder")]);
         // Another process's intent counts, whichever Run claims here.
-        index.apply(with("elder"));
+        index.put(with("elder"));
         assert_eq!(waits(&index, Some("younger"))[1], name("elder"));
     }
 
@@ -87,7 +90,7 @@ mod tests {
             .cloned()
             .unwrap();
         let index = RunIndex::default();
-        index.apply(record("elder", keyed(2025)));
+        index.put(record("elder", keyed(2025)));
         assert_eq!(holder_of(&index, None, &there), None);
         assert_ne!(place(&here), place(&there));
     }

@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use crate::api::Run;
 use crate::clock::{until, wall};
 use crate::controller::{
     apiserver::{
-        Maybe,
+        BadObject,
         patch::WriteError,
         reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
         scope::Scope,
     },
     context::Context,
     flowcontrol::gate::Permit,
-    state::runs::{RunEntry, State},
+    state::{
+        run_store::Known,
+        runs::{RunEntry, State},
+    },
     undecodable,
 };
 use crate::decide::backoff;
@@ -37,16 +40,19 @@ const CONFLICTS: u32 = 2;
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object.
-pub async fn reconcile(object: Arc<Maybe<Run>>, ctx: Arc<Context>) -> Reconciled {
-    // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
-    let Maybe::Good(run) = object.as_ref() else {
-        return show_undecodable(&ctx, &object).await;
+pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
+    let run = match known {
+        Known::Active(run) => run,
+        // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
+        Known::Bad(bad) => return show_undecodable(&ctx, &bad).await,
+        // It was requested before its end.
+        Known::Ended(_) => return Ok(Action::await_change()),
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
     loop {
-        let entry = ctx.tracked_runs.entry(run);
+        let entry = ctx.tracked_runs.entry(&run);
         // 3. One operation at a time: a call in flight requests a reconcile at its end.
-        match entry.with(|state| admit(state, Arc::clone(run))) {
+        match entry.with(|state| admit(state, Arc::clone(&run))) {
             Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
             Admission::LeftAlone => {
                 entry.stop_waiting();
@@ -107,13 +113,14 @@ pub(crate) async fn run_passes(
             (begun, granted)
         });
         let (Some(latest), granted) = next else {
-            // The TTL of a settled Run needs no reconcile.
-            let settled = settled::at_rest(ctx, entry);
-            return if settled && ended.is_ok() {
-                Ok(Action::await_change())
-            } else {
-                ended
+            let Some(wait) = settled::at_rest(ctx, entry) else {
+                return ended;
             };
+            // The TTL of a settled Run needs no reconcile.
+            return ended.map(|again| match wait {
+                Duration::ZERO => Action::await_change(),
+                wait => Action::requeue(again.pause().map_or(wait, |pause| pause.min(wait))),
+            });
         };
         (run, permit) = (latest, granted);
     }
@@ -165,10 +172,9 @@ fn alone<T>(
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
 pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    let stored = ctx.run(&entry);
-    let stored = stored.and_then(|object| object.good().cloned());
     let due = entry.with(|state| state.run.unprocessed());
-    if let Some(run) = stored.filter(|_| due)
+    let stored = ctx.runs.get(&entry.uid);
+    if let Some(Known::Active(run)) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
         && let Err(failed) = run_passes(&ctx, &entry, run, None).await
     {
@@ -178,8 +184,8 @@ pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
 
 /// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
-async fn show_undecodable(ctx: &Context, object: &Maybe<Run>) -> Reconciled {
-    let meta = object.meta();
+async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
+    let meta = &bad.metadata;
     if let Some(entry) = meta
         .uid
         .as_deref()
@@ -193,7 +199,7 @@ async fn show_undecodable(ctx: &Context, object: &Maybe<Run>) -> Reconciled {
     let generation = meta.generation.unwrap_or_default();
     let describe =
         |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
-    undecodable::show(ctx, &api, object, describe).await
+    undecodable::show(ctx, &api, bad, describe).await
 }
 
 /// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;

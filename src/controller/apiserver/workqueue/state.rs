@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::controller::metrics::QueueTotals;
 
-/// Namespace and name; the namespace of a cluster-scoped object is empty.
+/// Namespace and name; the namespace of a cluster-scoped object is empty. A Run has its uid in place of its name.
 pub(crate) type Name = (String, String);
 
 /// Objects in order of an instant.

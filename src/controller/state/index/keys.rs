@@ -62,15 +62,12 @@ impl Keys {
         before.then(|| Arc::clone(name))
     }
 
-    /// Name of the first Run of a key that does not hold it; a copy comes last.
+    /// Uid of the first Run of a key that does not hold it; a copy comes last.
     pub(crate) fn next(&self, namespace: &str, key: &str) -> Option<Arc<str>> {
         let holders = self.0.get(namespace)?.get(key)?;
         let waits = |((claim, ..), _): &(&Place, _)| *claim != KeyClaim::Holds;
-        holders
-            .0
-            .iter()
-            .find(waits)
-            .map(|(_, name)| Arc::clone(name))
+        let ((.., uid), _) = holders.0.iter().find(waits)?;
+        Some(Arc::clone(uid))
     }
 }
 
