@@ -27,8 +27,7 @@ use super::{
     metrics::Metrics,
     state::{
         absent::Absent,
-        claims::IdempotencyClaims,
-        index::RunIndex,
+        keys::Keys,
         run_store::{RunStore, Wakes},
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
@@ -101,8 +100,6 @@ pub struct Context {
     unfilled: AtomicUsize,
     /// The tracked Runs.
     pub tracked_runs: TrackedRuns,
-    /// Claims on idempotency keys.
-    pub claims: IdempotencyClaims,
     /// Verified Workspaces.
     pub workspaces: Workspaces,
     /// Slots for the calls of checks.
@@ -127,8 +124,8 @@ pub struct Context {
     pub runs: RunStore,
     /// Runs to be reconciled because something else has changed.
     pub wakes: Wakes,
-    /// Index of the Runs by key.
-    pub run_index: RunIndex,
+    /// Holders of idempotency keys.
+    pub keys: Keys,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
     /// Channel from the tasks of calls to the manager.
@@ -157,7 +154,6 @@ impl Context {
                 Arc::clone(&shared.metrics),
             )),
             tracked_runs: TrackedRuns::default(),
-            claims: IdempotencyClaims::default(),
             workspaces: Workspaces::default(),
             probe_slots: Arc::default(),
             versions: Versions::default(),
@@ -168,7 +164,7 @@ impl Context {
             absent: Absent::default(),
             runs: RunStore::default(),
             wakes: Wakes::default(),
-            run_index: RunIndex::default(),
+            keys: Keys::default(),
             calls: TaskTracker::new(),
             call_events,
             unfilled: AtomicUsize::new(

@@ -1,5 +1,5 @@
-//! Enqueues Runs when the state of their Workspace or key has changed. Those of a Workspace are found by a scan of all
-//! Runs. Scans take a twentieth of a core at most, however many Workspaces change.
+//! Enqueues Runs when the state of their Workspace has changed. They are found by a scan of all Runs. Scans take a
+//! twentieth of a core at most, however many Workspaces change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,14 +78,6 @@ pub(crate) fn store_filled(ctx: &Context) {
     if ctx.store_filled() {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
         ctx.wakes.ask(Whose::All);
-    }
-}
-
-/// Enqueues the next of the Runs that share an idempotency key, after its holder has released it. Enqueueing the others
-/// would only make them write a new holder; they are requeued later.
-pub(crate) fn sharing(ctx: &Context, namespace: &str, key: &str) {
-    if let Some(uid) = ctx.run_index.next_of_key(namespace, key) {
-        ctx.run_trigger.enqueue(namespace, &uid);
     }
 }
 

@@ -17,10 +17,7 @@ use super::{
     context::Context,
     enqueue,
     run::{garbage_collector, settled},
-    state::{
-        index::Record,
-        run_store::{Change, Known},
-    },
+    state::run_store::{Change, Known},
     workspace::kind::{Kind, key_of},
 };
 
@@ -83,15 +80,12 @@ impl Watches<Run> for Context {
 
 /// Carries out the consequences of a change.
 fn follow(ctx: &Context, change: &Change) {
-    let keys = match &change.new {
-        Some(known) => ctx.run_index.put(Record::of(known)),
-        None => ctx.run_index.remove(&change.uid),
+    let next_of_key = match &change.new {
+        Some(known) => ctx.keys.seen(known),
+        None => ctx.keys.gone(&change.uid),
     };
-    if let Some(ended) = &keys {
-        ctx.claims.release(&change.uid);
-        if let Some((namespace, key)) = &ended.freed {
-            enqueue::sharing(ctx, namespace, key);
-        }
+    if let Some((namespace, uid)) = next_of_key {
+        ctx.run_trigger.enqueue(&namespace, &uid);
     }
     if let Some(key) = change.unneeded()
         && ctx.submissions_closed(&key)

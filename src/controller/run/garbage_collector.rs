@@ -88,7 +88,6 @@ fn finish(ctx: &Context, entry: &RunEntry) {
     }
     let last_seen = entry.with(|state| state.run.latest().cloned());
     ctx.tracked_runs.forget(&entry.uid);
-    ctx.claims.release(&entry.uid);
     ctx.absent.resolve(&entry.uid);
     if let Some(run) = last_seen {
         finalizer::run_ended(ctx, &run);

@@ -3,10 +3,9 @@
 //! Imports flow control, the API server's plain types and the metrics' catalogue.
 
 pub(crate) mod absent;
-pub(crate) mod claims;
 #[cfg(test)]
 pub(crate) mod fixtures;
-pub(crate) mod index;
+pub(crate) mod keys;
 pub(crate) mod probes;
 pub(crate) mod run_store;
 pub(crate) mod runs;

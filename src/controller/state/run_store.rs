@@ -141,6 +141,12 @@ impl Change {
         let unneeded = needing(&self.old)?;
         needing(&self.new).is_none().then_some(unneeded)
     }
+
+    /// Whether nothing was left to do before for this Run, nor is now.
+    fn is_nothing(&self) -> bool {
+        matches!(self.old, None | Some(Known::Ended(_)))
+            && matches!(self.new, Some(Known::Ended(_)))
+    }
 }
 
 /// The Runs of all scopes.
@@ -207,7 +213,10 @@ impl RunStore {
         for (uid, known) in listed {
             let new = Some(known.clone());
             let old = runs.insert(Arc::clone(&uid), known);
-            changes.push(Change { uid, old, new });
+            let change = Change { uid, old, new };
+            if !change.is_nothing() {
+                changes.push(change);
+            }
         }
         changes
     }
