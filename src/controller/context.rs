@@ -16,7 +16,6 @@ use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
     response::answer::{Failure, FailureKind},
-    workspace::in_use::pinned_elsewhere,
 };
 use crate::service::{AllowList, HttpPool};
 
@@ -26,10 +25,9 @@ use super::{
     leader::Leading,
     metrics::Metrics,
     state::{
-        absent::Absent,
         keys::Keys,
         run_store::{RunStore, Wakes},
-        runs::{CallEvent, RunEntry, TrackedRuns},
+        runs::{CallEvent, TrackedRuns},
         secrets::SecretTable,
         workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
     },
@@ -118,8 +116,6 @@ pub struct Context {
     pub streams: Arc<StreamSlots>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
-    /// Tracked Runs whose object is absent, or may be.
-    pub absent: Absent,
     /// All Runs that the watch has shown.
     pub runs: RunStore,
     /// Runs to be reconciled because something else has changed.
@@ -161,7 +157,6 @@ impl Context {
             api_requests: Semaphore::new(API_REQUESTS),
             removals: Semaphore::new(REMOVALS),
             secrets: SecretTable::default(),
-            absent: Absent::default(),
             runs: RunStore::default(),
             wakes: Wakes::default(),
             keys: Keys::default(),
@@ -217,29 +212,6 @@ impl Context {
     /// Counts a store that has its first list. Returns whether it was the last one.
     pub fn store_filled(&self) -> bool {
         self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// Whether the object exists, as far as this process knows.
-    pub fn present(&self, entry: &RunEntry) -> bool {
-        !entry.with(|state| state.run.deleted()) && self.runs.contains(&entry.uid)
-    }
-
-    /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace
-    /// and base URL.
-    pub fn owing(&self, key: &WorkspaceKey, base_url: Option<&str>) -> Vec<String> {
-        let owes = |entry: &Arc<RunEntry>| {
-            let run = entry.with(|state| state.run.owed());
-            run.is_some_and(|run| {
-                WorkspaceKey::of(&run.spec.workspace_ref(), &entry.namespace) == *key
-                    && !pinned_elsewhere(&run, base_url)
-            }) && !self.present(entry)
-        };
-        let absent = self.absent.all().into_iter();
-        absent
-            .filter_map(|uid| self.tracked_runs.get(&uid))
-            .filter(owes)
-            .map(|e| key.naming(&e.namespace, &e.name))
-            .collect()
     }
 
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.

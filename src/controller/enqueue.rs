@@ -1,5 +1,5 @@
-//! Enqueues Runs when the state of their Workspace has changed. They are found by a scan of all Runs. Scans take a
-//! twentieth of a core at most, however many Workspaces change.
+//! Enqueues what a change concerns. The Runs of a Workspace are found by a scan of all Runs. Scans take a twentieth of a
+//! core at most, however many Workspaces change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::decide::WorkspaceView;
 use super::{
     context::Context,
     state::{
-        run_store::{Known, Whose},
+        run_store::{Change, Known, Whose},
         workspaces::{WorkspaceEntry, WorkspaceState},
     },
 };
@@ -94,5 +94,31 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
                 ctx.enqueue_workspace(key);
             }
         }
+    }
+}
+
+/// Carries out the consequences of a change in the store.
+pub(crate) fn follow(ctx: &Context, change: &Change) {
+    let next_of_key = match &change.new {
+        Some(known) => ctx.keys.seen(known),
+        None => ctx.keys.gone(&change.uid),
+    };
+    if let Some((namespace, uid)) = next_of_key {
+        ctx.run_trigger.enqueue(&namespace, &uid);
+    }
+    if let Some(key) = change.unneeded()
+        && ctx.submissions_closed(&key)
+    {
+        ctx.enqueue_workspace(&key);
+    }
+    match &change.new {
+        Some(Known::Ended(_)) => {
+            ctx.tracked_runs.retire(&change.uid);
+        }
+        Some(known) => {
+            let [uid, namespace, _] = known.identity();
+            ctx.run_trigger.enqueue(namespace, uid);
+        }
+        None => {}
     }
 }

@@ -28,7 +28,7 @@ use super::{
     leader::Leading,
     metrics::{Format, Metrics, Rendered},
     object_metrics,
-    run::{self, garbage_collector, permits, shutdown},
+    run::{self, permits, shutdown},
     state::runs::CallEvent,
     workspace::{self, namespaces, secret_watcher},
 };
@@ -170,7 +170,6 @@ impl Controller {
             tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
-        tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
         tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
         tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
         tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());

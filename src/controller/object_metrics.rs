@@ -83,6 +83,7 @@ impl RunCounts {
                 None
             }
             Known::Ended(ended) => Some(ended.phase),
+            Known::Gone(_) => return,
         };
         let phase = phase.unwrap_or(Phase::Pending);
         count(&mut self.phases, PHASES, phase.as_str());

@@ -16,8 +16,8 @@ use super::{
     },
     context::Context,
     enqueue,
-    run::{garbage_collector, settled},
-    state::run_store::{Change, Known},
+    run::settled,
+    state::run_store::Known,
     workspace::kind::{Kind, key_of},
 };
 
@@ -42,20 +42,17 @@ impl Watches<Run> for Context {
             Event::Init => self.runs.begin(scope),
             Event::InitApply(run) => self.runs.list(scope, settled::known(self, run)),
             Event::InitDone => {
-                let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| self.absent.mark(uid));
-                for change in self.runs.listed(scope, missing) {
-                    follow(self, &change);
+                let last = |uid: &str| self.tracked_runs.get(uid)?.last_version(None);
+                for change in self.runs.listed(scope, last) {
+                    enqueue::follow(self, &change);
                 }
             }
-            Event::Apply(run) => follow(self, &self.runs.put(settled::known(self, run))),
+            Event::Apply(run) => enqueue::follow(self, &self.runs.put(settled::known(self, run))),
             Event::Delete(run) => {
                 let uid = run.meta().uid.as_deref().unwrap_or_default();
-                garbage_collector::last_seen(self, &run);
-                self.absent.mark(uid);
-                if let Some(change) = self.runs.remove(uid) {
-                    follow(self, &change);
-                }
-                self.absent.report(uid);
+                let entry = self.tracked_runs.get(uid);
+                let last = entry.and_then(|entry| entry.last_version(run.good()));
+                enqueue::follow(self, &self.runs.gone(uid, last));
             }
         }
     }
@@ -75,32 +72,6 @@ impl Watches<Run> for Context {
         for (namespace, uid) in all {
             self.run_trigger.enqueue(&namespace, &uid);
         }
-    }
-}
-
-/// Carries out the consequences of a change.
-fn follow(ctx: &Context, change: &Change) {
-    let next_of_key = match &change.new {
-        Some(known) => ctx.keys.seen(known),
-        None => ctx.keys.gone(&change.uid),
-    };
-    if let Some((namespace, uid)) = next_of_key {
-        ctx.run_trigger.enqueue(&namespace, &uid);
-    }
-    if let Some(key) = change.unneeded()
-        && ctx.submissions_closed(&key)
-    {
-        ctx.enqueue_workspace(&key);
-    }
-    match &change.new {
-        Some(Known::Ended(_)) => {
-            ctx.tracked_runs.retire(&change.uid);
-        }
-        Some(known) => {
-            let [uid, namespace, _] = known.identity();
-            ctx.run_trigger.enqueue(namespace, uid);
-        }
-        None => ctx.absent.report(&change.uid),
     }
 }
 

@@ -26,6 +26,7 @@ use crate::controller::{
 use crate::decide::backoff;
 
 use super::{
+    garbage_collector,
     live_read::{self, Found},
     pass::{Pass, PassResult},
     settled,
@@ -47,6 +48,7 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
         Known::Bad(bad) => return show_undecodable(&ctx, &bad).await,
         // It was requested before its end.
         Known::Ended(_) => return Ok(Action::await_change()),
+        Known::Gone(run) => return Ok(garbage_collector::collect(&ctx, &run)),
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
     loop {
@@ -54,6 +56,7 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
         // 3. One operation at a time: a call in flight requests a reconcile at its end.
         match entry.with(|state| admit(state, Arc::clone(&run))) {
             Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
+            Admission::Deleted => return Ok(garbage_collector::clean_up_after(&ctx, &entry)),
             Admission::LeftAlone => {
                 entry.stop_waiting();
                 return Ok(Action::await_change());
@@ -69,6 +72,8 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
 enum Admission {
     /// It begins, with this version.
     Begin(Arc<Run>),
+    /// The API server reports the object as deleted; the watch still has to show that.
+    Deleted,
     /// None begins until the object changes.
     LeftAlone,
     /// Something is in flight, which requests another reconcile at its end.
@@ -80,6 +85,9 @@ enum Admission {
 fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
     if state.retired {
         return Admission::Retired;
+    }
+    if state.run.deleted() {
+        return Admission::Deleted;
     }
     let panicked = state.quarantined.is_some() && state.quarantined == seen.resource_version();
     if panicked || !state.run.reconcilable() {
@@ -213,10 +221,7 @@ async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> 
         match live_read::read(ctx, entry).await {
             Found::Exists(Some(run)) => drop(entry.observe(run)),
             // The garbage collector handles the rest.
-            Found::Deleted => {
-                entry.with(|state| state.run.confirm_deleted());
-                ctx.absent.report(&entry.uid);
-            }
+            Found::Deleted => entry.with(|state| state.run.confirm_deleted()),
             Found::Exists(None) | Found::Unknown => {}
         }
     }

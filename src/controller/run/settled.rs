@@ -46,21 +46,27 @@ pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
 /// Handles the end of whatever was in flight for a Run. If nothing is left to do for it, it is stripped and no longer
 /// tracked. Returns how long that takes; zero if it is done.
 pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> Option<Duration> {
-    if !ctx.present(entry) {
-        // It was deleted meanwhile, while the garbage collector found it busy.
-        ctx.absent.report(&entry.uid);
-        return None;
-    }
+    let (run, deleted) = entry.with(|state| (state.run.latest().cloned(), state.run.deleted()));
     let retire = || {
         ctx.tracked_runs
             .retire(&entry.uid)
             .then_some(Duration::ZERO)
     };
-    if let Some(Known::Ended(_)) = ctx.runs.get(&entry.uid) {
-        return retire();
+    match ctx.runs.get(&entry.uid) {
+        Some(Known::Ended(_)) => return retire(),
+        Some(Known::Active(_) | Known::Bad(_)) if !deleted => {}
+        known => {
+            if known.is_none() {
+                // Its deletion was shown before this process had begun to remember it.
+                ctx.runs.gone(&entry.uid, run);
+            }
+            // The garbage collector may have found it busy.
+            ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
+            return None;
+        }
     }
     // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
-    let run = entry.with(|state| state.run.latest().cloned())?;
+    let run = run?;
     let settled = of(ctx, &run)?;
     let wait = Duration::try_from(settled.from.duration_since(wall())).unwrap_or_default();
     if wait > Duration::ZERO {

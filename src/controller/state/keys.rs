@@ -55,7 +55,7 @@ impl Keys {
         let place = match known {
             Known::Active(run) if !run.ended() => place(run).zip(Some(run)),
             Known::Bad(_) if table.holds(uid) => return None,
-            Known::Active(_) | Known::Bad(_) | Known::Ended(_) => None,
+            Known::Active(_) | Known::Bad(_) | Known::Ended(_) | Known::Gone(_) => None,
         };
         let place = place.map(|(place, run)| {
             let claim = KeyClaim::of(run, &run.intent_record());

@@ -2,7 +2,6 @@
 //!
 //! Imports flow control, the API server's plain types and the metrics' catalogue.
 
-pub(crate) mod absent;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod keys;

@@ -1,8 +1,11 @@
 //! What this process knows of each Run object, by uid: the next object of a name is another entry.
 //!
 //! # Guarantees
-//! - Only the watch adds and removes an entry: an event of one object at once, a list at its end.
+//! - The watch adds and removes entries: an event of one object at once, a list at its end. Nothing else decides which
+//!   Runs there are.
 //! - A Run for which nothing is left to do before its TTL is kept by what identifies it alone.
+//! - A Run that this process remembers has an entry. One that the watch lacks stays, as [`Known::Gone`], until nothing is
+//!   left to do for it: in one step with the list that lacks it, so that its Workspace never seems unneeded in between.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -16,7 +19,7 @@ use crate::api::{Phase, Run, WorkspaceKey, finalizer, workspace_ref::WorkspaceKi
 use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, scope::Scope};
 use crate::decide::{
     time::later,
-    workspace::in_use::{needs_any, needs_workspace},
+    workspace::in_use::{needs_any, needs_workspace, pinned_elsewhere},
 };
 use crate::util::lock;
 
@@ -32,6 +35,8 @@ pub enum Known {
     Bad(Arc<BadObject>),
     /// It has ended and was released, and nothing is left to do before its TTL.
     Ended(Arc<EndedRun>),
+    /// The watch lacks it, and this process remembers it: its last version.
+    Gone(Arc<Run>),
 }
 
 /// What is kept of a Run for which nothing is left to do.
@@ -58,7 +63,7 @@ impl Known {
     /// The object's uid, namespace and name.
     pub fn identity(&self) -> [&str; 3] {
         let meta = match self {
-            Self::Active(run) => &run.metadata,
+            Self::Active(run) | Self::Gone(run) => &run.metadata,
             Self::Bad(bad) => &bad.metadata,
             Self::Ended(ended) => {
                 let ObjectVersion {
@@ -90,7 +95,8 @@ impl Known {
     }
 
     /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need
-    /// any Workspace that it could reference, while it has the finalizer.
+    /// any Workspace that it could reference, while it has the finalizer. One that the watch lacks needs it for the
+    /// cancellation of its run.
     pub fn needs(&self, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
         match self {
             Self::Active(run) => workspace_of(run) == *key && needs_workspace(run, base_url),
@@ -99,13 +105,14 @@ impl Known {
                 finalizer::present(&bad.metadata)
                     && (key.namespace.is_empty() || key.namespace == namespace)
             }
+            Self::Gone(run) => workspace_of(run) == *key && !pinned_elsewhere(run, base_url),
             Self::Ended(_) => false,
         }
     }
 
     /// Shares the workload, which is immutable and may have a megabyte, with an earlier version.
     fn share(&mut self, older: Option<&Self>) {
-        if let (Self::Active(run), Some(Self::Active(older))) = (self, older)
+        if let (Self::Active(run), Some(Self::Active(older) | Self::Gone(older))) = (self, older)
             && let Some(run) = Arc::get_mut(run)
         {
             run.spec.workload.share(&older.spec.workload);
@@ -136,6 +143,7 @@ impl Change {
     pub fn unneeded(&self) -> Option<WorkspaceKey> {
         let needing = |known: &Option<Known>| match known {
             Some(Known::Active(run)) => needs_any(run).then(|| workspace_of(run)),
+            Some(Known::Gone(run)) => Some(workspace_of(run)),
             _ => None,
         };
         let unneeded = needing(&self.old)?;
@@ -166,11 +174,6 @@ impl RunStore {
         lock(&self.0).runs.get(uid).cloned()
     }
 
-    /// Whether there is a Run with this uid.
-    pub fn contains(&self, uid: &str) -> bool {
-        lock(&self.0).runs.contains_key(uid)
-    }
-
     /// Begins a list of this scope; the items of an unfinished one are dropped.
     pub fn begin(&self, scope: &Scope) {
         lock(&self.0).lists.insert(scope.clone(), HashMap::new());
@@ -185,9 +188,8 @@ impl RunStore {
         lists.entry(scope.clone()).or_default().insert(uid, known);
     }
 
-    /// Ends the list, which replaces the Runs of its scope. `missing` is called with the uids that the list lacks, before
-    /// they are removed.
-    pub fn listed(&self, scope: &Scope, missing: impl FnOnce(&[Arc<str>])) -> Vec<Change> {
+    /// Ends the list, which replaces the Runs of its scope. `last`: the last version of one that this process remembers.
+    pub fn listed(&self, scope: &Scope, last: impl Fn(&str) -> Option<Arc<Run>>) -> Vec<Change> {
         let mut table = lock(&self.0);
         let Table { runs, lists } = &mut *table;
         let listed = lists.remove(scope).unwrap_or_default();
@@ -200,20 +202,13 @@ impl RunStore {
             .filter(lacks)
             .map(|(uid, _)| Arc::clone(uid))
             .collect();
-        missing(&lacking);
-        let mut changes = Vec::new();
-        for uid in lacking {
-            let old = runs.remove(&uid);
-            changes.push(Change {
-                uid,
-                old,
-                new: None,
-            });
-        }
+        let gone = lacking.into_iter().map(|uid| {
+            let last = last(&uid);
+            replace(runs, uid, last.map(Known::Gone))
+        });
+        let mut changes: Vec<Change> = gone.collect();
         for (uid, known) in listed {
-            let new = Some(known.clone());
-            let old = runs.insert(Arc::clone(&uid), known);
-            let change = Change { uid, old, new };
+            let change = replace(runs, uid, Some(known));
             if !change.is_nothing() {
                 changes.push(change);
             }
@@ -226,19 +221,21 @@ impl RunStore {
         let mut table = lock(&self.0);
         let uid = known.uid();
         known.share(table.runs.get(&uid));
-        let new = Some(known.clone());
-        let old = table.runs.insert(Arc::clone(&uid), known);
-        Change { uid, old, new }
+        replace(&mut table.runs, uid, Some(known))
     }
 
-    /// Removes a Run that was deleted.
-    pub fn remove(&self, uid: &str) -> Option<Change> {
-        let (uid, old) = lock(&self.0).runs.remove_entry(uid)?;
-        Some(Change {
-            uid,
-            old: Some(old),
-            new: None,
-        })
+    /// Takes in that the watch lacks a Run. `last`: its last version, if this process remembers it.
+    pub fn gone(&self, uid: &str, last: Option<Arc<Run>>) -> Change {
+        let mut table = lock(&self.0);
+        replace(&mut table.runs, Arc::from(uid), last.map(Known::Gone))
+    }
+
+    /// Removes a Run that the watch lacks, if nothing is left to do for it: `over` says so, and forgets it. In one step:
+    /// the watch may show it again.
+    pub fn forget(&self, uid: &str, over: impl FnOnce() -> bool) -> Option<Change> {
+        let mut table = lock(&self.0);
+        let gone = matches!(table.runs.get(uid), Some(Known::Gone(_)));
+        (gone && over()).then(|| replace(&mut table.runs, Arc::from(uid), None))
     }
 
     /// Strips a Run for which nothing is left to do. False if another version of it is here.
@@ -291,6 +288,15 @@ impl RunStore {
         }
         expired
     }
+}
+
+/// Replaces an entry.
+fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known>) -> Change {
+    let old = match &new {
+        Some(known) => runs.insert(Arc::clone(&uid), known.clone()),
+        None => runs.remove(&uid),
+    };
+    Change { uid, old, new }
 }
 
 /// Runs whose Workspace or namespace has changed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::{Api, ResourceExt};
+use kube::Api;
 
 use crate::api::{Run, WorkspaceKey};
 use crate::controller::{
@@ -34,16 +34,10 @@ pub(crate) enum Removal {
 /// One more than a message names, so that it can show that there are others.
 const NAMED: usize = LISTED_RUNS + 1;
 
-/// Sorted names of the first Runs that need this Workspace by the store, and of deleted Runs whose runs must still be
-/// cancelled. For a `ClusterWorkspace` with their namespaces. Empty if there are none.
+/// Sorted names of the first Runs that need this Workspace by the store, also of deleted ones. For a `ClusterWorkspace` with their namespaces. Empty if there are none.
 pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Vec<String> {
     let base_url = base_url(ctx, workspace);
-    let base_url = base_url.as_deref();
-    let mut names = ctx.runs.still_needing(key, base_url, NAMED);
-    names.extend(ctx.owing(key, base_url));
-    names.sort();
-    names.truncate(NAMED);
-    names
+    ctx.runs.still_needing(key, base_url.as_deref(), NAMED)
 }
 
 /// Removes the finalizer of a Workspace that is being deleted, if no Run needs it. The stores are checked first, then a
@@ -67,15 +61,6 @@ pub(crate) async fn remove_if_unused<K: Kind>(
         Ok(_) | Err(WriteError::Gone) => Ok(Removal::Removed),
         // After a conflict, most likely its status was written a moment ago.
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Handles a Run that has ended or was deleted: enqueues its Workspace if that is being deleted.
-pub(crate) fn run_ended(ctx: &Context, run: &Run) {
-    let namespace = run.namespace().unwrap_or_default();
-    let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);
-    if ctx.submissions_closed(&key) {
-        ctx.enqueue_workspace(&key);
     }
 }
 

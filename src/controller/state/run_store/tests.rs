@@ -106,10 +106,48 @@ fn the_end_of_a_need_for_a_workspace_is_reported_once() {
     assert_eq!(store.put(submitted()).unneeded(), None);
     let over = store.put(known("a", phase("Succeeded")));
     assert_eq!(over.unneeded(), Some(key()));
-    assert_eq!(store.remove("a").unwrap().unneeded(), None);
-    assert!(store.remove("a").is_none());
+    assert_eq!(store.gone("a", None).unneeded(), None);
     store.put(submitted());
-    assert_eq!(store.remove("a").unwrap().unneeded(), Some(key()));
+    assert_eq!(store.gone("a", None).unneeded(), Some(key()));
+    assert_eq!(store.gone("a", None).unneeded(), None);
+    // One that this process remembers is needed until it is forgotten.
+    store.put(submitted());
+    assert_eq!(store.gone("a", Some(last("a"))).unneeded(), None);
+    let forgotten = store.forget("a", || true).unwrap();
+    assert_eq!(forgotten.unneeded(), Some(key()));
+}
+
+/// The last version of a submitted Run.
+fn last(name: &str) -> Arc<Run> {
+    let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
+    run(name, submitted).good().cloned().unwrap()
+}
+
+/// Proves: D-vanished, P-workspace-finalizer
+#[test]
+fn a_remembered_run_that_the_watch_lacks_needs_its_workspace_until_it_is_forgotten() {
+    let submitted = || known("a", json!({"status": {"runId": "r", "phase": "Active"}}));
+    let needing = |store: &RunStore| store.still_needing(&key(), Some("https://a"), 9);
+    let gone = |store: &RunStore| matches!(store.get("a"), Some(Known::Gone(_)));
+    let store = filled([submitted()]);
+    // A list that lacks it. One that is not remembered is removed with it.
+    store.put(known("b", phase("Active")));
+    store.begin(&Scope::All);
+    let changes = store.listed(&Scope::All, |uid| (uid == "a").then(|| last(uid)));
+    assert_eq!(changes.len(), 2);
+    assert!(gone(&store) && store.get("b").is_none());
+    assert_eq!(needing(&store), ["a"]);
+    assert!(store.forget("a", || false).is_none() && gone(&store));
+    // A list that lacks it once more.
+    store.begin(&Scope::All);
+    store.listed(&Scope::All, |uid| Some(last(uid)));
+    assert!(gone(&store));
+    // The watch shows it again: it is not forgotten, whoever says so.
+    store.put(submitted());
+    assert!(store.forget("a", || panic!("it is there")).is_none());
+    store.gone("a", Some(last("a")));
+    assert!(store.forget("a", || true).is_some());
+    assert!(store.get("a").is_none() && needing(&store).is_empty());
 }
 
 /// Proves: F-stale
@@ -127,13 +165,11 @@ fn a_list_replaces_its_scope_and_no_other() {
     // The list was interrupted and begins again.
     store.begin(&scope);
     store.list(&scope, known("b", phase("Succeeded")));
-    assert!(store.contains("a"), "a list takes effect at its end");
-    let mut missing = Vec::new();
-    let changes = store.listed(&scope, |uids| missing = uids.to_vec());
-    assert_eq!(missing, [Arc::from("a")]);
+    assert!(store.get("a").is_some(), "a list takes effect at its end");
+    let changes = store.listed(&scope, |_| None);
     let gone = |change: &Change| change.new.is_none();
     assert_eq!(changes.iter().filter(|change| gone(change)).count(), 1);
-    let there = ["a", "b", "c", "dropped"].map(|uid| store.contains(uid));
+    let there = ["a", "b", "c", "dropped"].map(|uid| store.get(uid).is_some());
     assert_eq!(there, [false, true, true, false]);
 }
 
@@ -142,8 +178,8 @@ fn a_list_replaces_its_scope_and_no_other() {
 fn an_object_made_again_under_its_name_is_another_one() {
     let again = json!({"metadata": {"uid": "second"}});
     let store = filled([known("a", json!({})), known("a", again)]);
-    assert!(store.remove("a").is_some());
-    assert!(store.contains("second"));
+    store.gone("a", None);
+    assert!(store.get("a").is_none() && store.get("second").is_some());
 }
 
 /// Proves: B-ended
