@@ -6,44 +6,32 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Resource,
     core::PartialObjectMeta,
-    runtime::{
-        reflector::{Lookup, Store},
-        watcher,
-    },
+    runtime::{reflector::Store, watcher},
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
-    ClusterWorkspace, Contract, Reason, Run, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
+    ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
 };
 use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
     failure::{Class, FailedCall},
-    workspace::in_use::pinned_elsewhere,
 };
 use crate::service::{AllowList, HttpPool};
 
 use super::{
-    apiserver::{
-        Guarded, ObjectVersion,
-        cache::Cache,
-        event_recorder::Recorder,
-        trigger::{Trigger, reference},
-    },
+    apiserver::{Maybe, Object, cache::Cache, event_recorder::Recorder, trigger::Trigger},
     leader::Leading,
     metrics::{Metrics, gauge},
     state::{
-        absent::Absent,
-        claims::IdempotencyClaims,
-        index::{RunIndex, WorkspaceIndex},
-        runs::{CallEvent, RunEntry, TrackedRuns},
+        keys::Keys,
+        run_store::{RunStore, Wakes},
+        runs::{CallEvent, TrackedRuns},
         secrets::SecretTable,
         stream_places::StreamPlaces,
-        timers::Timers,
         workspaces::{WorkspaceState, Workspaces},
     },
 };
@@ -54,7 +42,7 @@ const API_REQUESTS: usize = 32;
 const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
-pub type NamespaceMeta = Guarded<PartialObjectMeta<Namespace>>;
+pub type NamespaceMeta = Maybe<PartialObjectMeta<Namespace>>;
 
 /// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
@@ -101,12 +89,10 @@ pub struct Shared {
     pub workspace_trigger: Trigger,
     /// Enqueues ClusterWorkspaces.
     pub cluster_workspace_trigger: Trigger,
-    /// The Runs that may need something; one cache per watched scope.
-    pub run_caches: Vec<Arc<Cache<Run>>>,
     /// The Workspaces; one store per watched scope.
-    pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
+    pub own_workspaces: Vec<Cache<Workspace>>,
     /// The ClusterWorkspaces; one store, or none if they are not served.
-    pub cluster_stores: Vec<Store<Guarded<ClusterWorkspace>>>,
+    pub cluster_workspaces: Vec<Cache<ClusterWorkspace>>,
     /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
     pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
@@ -123,8 +109,6 @@ pub struct Context {
     unfilled: AtomicUsize,
     /// The tracked Runs.
     pub tracked_runs: TrackedRuns,
-    /// Claims on idempotency keys.
-    pub claims: IdempotencyClaims,
     /// Verified Workspaces.
     pub workspaces: Workspaces,
     /// The connections to services.
@@ -139,16 +123,12 @@ pub struct Context {
     pub streams: Arc<StreamPlaces>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
-    /// Tracked Runs whose object is absent, or may be.
-    pub absent: Absent,
-    /// Index of all Runs that the watch has shown.
-    pub run_index: RunIndex,
-    /// Runs that have ended, by the time from which nothing is left to do for them.
-    pub settling: Timers,
-    /// Settled Runs by the time at which their TTL deletes them.
-    pub expiries: Timers,
-    /// Index of the Workspaces, and of the ClusterWorkspaces.
-    workspace_indexes: [WorkspaceIndex; 2],
+    /// All Runs that the watch has shown.
+    pub runs: RunStore,
+    /// Runs to be reconciled because something else has changed.
+    pub wakes: Wakes,
+    /// Holders of idempotency keys.
+    pub keys: Keys,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
     /// Channel from the tasks of calls to the manager.
@@ -176,44 +156,24 @@ impl Context {
                 Arc::clone(&shared.metrics),
             )),
             tracked_runs: TrackedRuns::default(),
-            claims: IdempotencyClaims::default(),
             workspaces: Workspaces::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
             removals: Semaphore::new(REMOVALS),
             secrets: SecretTable::default(),
-            absent: Absent::default(),
-            run_index: RunIndex::default(),
-            settling: Timers::default(),
-            expiries: Timers::default(),
-            workspace_indexes: Default::default(),
+            runs: RunStore::default(),
+            wakes: Wakes::default(),
+            keys: Keys::default(),
             calls: TaskTracker::new(),
             call_events,
             unfilled: AtomicUsize::new(
-                shared.run_caches.len()
-                    + shared.workspace_stores.len()
-                    + shared.cluster_stores.len()
+                // The Runs' and the Workspaces' of each scope.
+                2 * shared.own_workspaces.len()
+                    + shared.cluster_workspaces.len()
                     + shared.namespaces.len(),
             ),
             shared,
         }
-    }
-
-    /// The object of a tracked Run, if a cache has it.
-    pub fn run(&self, entry: &RunEntry) -> Option<Arc<Guarded<Run>>> {
-        let found = self.cached_run(&entry.namespace, &entry.name);
-        found.filter(|run| run.meta().uid.as_deref() == Some(&entry.uid))
-    }
-
-    /// The object of this name, if a cache has it.
-    pub fn cached_run(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<Run>>> {
-        let object = reference(namespace, name);
-        self.run_caches.iter().find_map(|cache| cache.get(&object))
-    }
-
-    /// Takes a version of a Run out of the caches. False if another version of it is there.
-    pub fn evict_run(&self, version: &ObjectVersion) -> bool {
-        self.run_caches.iter().all(|cache| cache.evict(version))
     }
 
     /// Whether a Workspace is being deleted and admits no first submission.
@@ -222,20 +182,11 @@ impl Context {
         entry.is_some_and(|entry| entry.submissions_closed())
     }
 
-    /// The index of the Workspaces of a kind.
-    pub fn workspace_index(&self, kind: WorkspaceKind) -> &WorkspaceIndex {
-        let [own, shared] = &self.workspace_indexes;
-        match kind {
-            WorkspaceKind::Workspace => own,
-            WorkspaceKind::ClusterWorkspace => shared,
-        }
-    }
-
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
         match key.kind {
-            WorkspaceKind::Workspace => holds(&self.workspace_stores, key),
-            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_stores, key),
+            WorkspaceKind::Workspace => holds(&self.own_workspaces, key),
+            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_workspaces, key),
         }
     }
 
@@ -265,29 +216,6 @@ impl Context {
     /// Counts a store that has its first list. Returns whether it was the last one.
     pub fn store_filled(&self) -> bool {
         self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// Whether the object exists, as far as this process knows.
-    pub fn present(&self, entry: &RunEntry) -> bool {
-        !entry.with(|state| state.run.deleted()) && self.run_index.contains(&entry.uid)
-    }
-
-    /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace
-    /// and base URL.
-    pub fn owing(&self, key: &WorkspaceKey, base_url: Option<&str>) -> Vec<String> {
-        let owes = |entry: &Arc<RunEntry>| {
-            let run = entry.with(|state| state.run.owed());
-            run.is_some_and(|run| {
-                WorkspaceKey::of(&run.spec.workspace_ref(), &entry.namespace) == *key
-                    && !pinned_elsewhere(&run, base_url)
-            }) && !self.present(entry)
-        };
-        let absent = self.absent.all().into_iter();
-        absent
-            .filter_map(|uid| self.tracked_runs.get(&uid))
-            .filter(owes)
-            .map(|e| key.naming(&e.namespace, &e.name))
-            .collect()
     }
 
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.
@@ -329,10 +257,9 @@ impl Context {
     }
 }
 
-fn holds<K>(stores: &[Store<K>], key: &WorkspaceKey) -> bool
-where
-    K: Lookup<DynamicType = ()> + Clone + 'static,
-{
-    let object = reference(&key.namespace, &key.name);
-    stores.iter().any(|store| store.get(&object).is_some())
+fn holds<K: Object>(caches: &[Cache<K>], key: &WorkspaceKey) -> bool {
+    let mut found = caches
+        .iter()
+        .map(|cache| cache.get(&key.namespace, &key.name));
+    found.any(|object| object.is_some())
 }

@@ -1,4 +1,9 @@
-//! Enqueues Runs when the state of their Workspace or key has changed.
+//! Enqueues what a change concerns. The Runs of a Workspace are found by a scan of all Runs. Scans take a twentieth of a
+//! core at most, however many Workspaces change.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
 
 use crate::api::WorkspaceKey;
 use crate::decide::WorkspaceView;
@@ -6,14 +11,52 @@ use crate::decide::WorkspaceView;
 use super::{
     context::Context,
     state::{
-        index::RunRef,
+        run_store::{Change, Known, Whose},
         workspaces::{WorkspaceEntry, WorkspaceState},
     },
 };
 
+/// Pause after a scan, as a multiple of its duration. With 10,000 Runs that have not ended it takes some milliseconds.
+const REST: u32 = 20;
+
+/// Enqueues the Runs that are asked for, until shutdown.
+pub(crate) async fn run(ctx: Arc<Context>) {
+    loop {
+        let asked = tokio::select! {
+            asked = ctx.wakes.next() => asked,
+            () = ctx.shutdown.cancelled() => return,
+        };
+        let began = Instant::now();
+        scan(&ctx, &asked);
+        tokio::select! {
+            () = tokio::time::sleep(began.elapsed() * REST) => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+    }
+}
+
+fn scan(ctx: &Context, asked: &HashSet<Whose>) {
+    let mut concerned = Vec::new();
+    ctx.runs.each(|known: &Known| {
+        let [uid, namespace, _] = known.identity();
+        let workspace = known.waits_for();
+        let changes = workspace.map(|workspace| Whose::concerning(namespace, workspace));
+        if changes
+            .iter()
+            .flatten()
+            .any(|change| asked.contains(change))
+        {
+            concerned.push((namespace.to_owned(), uid.to_owned()));
+        }
+    });
+    for (namespace, uid) in concerned {
+        ctx.run_trigger.enqueue(&namespace, &uid);
+    }
+}
+
 /// Enqueues the Runs of the Workspace that have not ended or are being deleted.
 pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
-    all(ctx, &ctx.run_index.of_workspace(key));
+    ctx.wakes.ask(Whose::Workspace(key.clone()));
 }
 
 /// Sets the state of a Workspace, and enqueues its Runs if it changed.
@@ -25,28 +68,16 @@ pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceS
 
 /// Enqueues the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
 pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
-    all(ctx, &ctx.run_index.tenants(of));
+    ctx.wakes.ask(of.map_or(Whose::AllTenants, |namespace| {
+        Whose::Tenants(namespace.to_owned())
+    }));
 }
 
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
     if ctx.store_filled() {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
-        all(ctx, &ctx.run_index.waiting());
-    }
-}
-
-/// Enqueues the next of the Runs that share an idempotency key, after its holder has released it. Enqueueing the others
-/// would only make them write a new holder; they are requeued later.
-pub(crate) fn sharing(ctx: &Context, namespace: &str, key: &str) {
-    if let Some(name) = ctx.run_index.next_of_key(namespace, key) {
-        ctx.run_trigger.enqueue(namespace, &name);
-    }
-}
-
-fn all(ctx: &Context, runs: &[RunRef]) {
-    for (namespace, name) in runs {
-        ctx.run_trigger.enqueue(namespace, name);
+        ctx.wakes.ask(Whose::All);
     }
 }
 
@@ -63,5 +94,31 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
                 ctx.enqueue_workspace(key);
             }
         }
+    }
+}
+
+/// Carries out the consequences of a change in the store.
+pub(crate) fn follow(ctx: &Context, change: &Change) {
+    let next_of_key = match &change.new {
+        Some(known) => ctx.keys.seen(known),
+        None => ctx.keys.gone(&change.uid),
+    };
+    if let Some((namespace, uid)) = next_of_key {
+        ctx.run_trigger.enqueue(&namespace, &uid);
+    }
+    if let Some(key) = change.unneeded()
+        && ctx.submissions_closed(&key)
+    {
+        ctx.enqueue_workspace(&key);
+    }
+    match &change.new {
+        Some(Known::Ended(_)) => {
+            ctx.tracked_runs.retire(&change.uid);
+        }
+        Some(known) => {
+            let [uid, namespace, _] = known.identity();
+            ctx.run_trigger.enqueue(namespace, uid);
+        }
+        None => {}
     }
 }

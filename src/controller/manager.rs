@@ -21,7 +21,8 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
     apiserver::{
-        Guarded,
+        Maybe,
+        cache::Cache,
         controller::{Host, Loop},
         scope::Scope,
     },
@@ -30,9 +31,8 @@ use super::{
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
     object_metrics,
-    run::{self, garbage_collector, permits, shutdown},
+    run::{self, permits, shutdown},
     state::runs::CallEvent,
-    wall_clock,
     workspace::{self, namespaces, secrets},
 };
 
@@ -43,10 +43,10 @@ const UNBOUNDED: u16 = 0;
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    runs: Vec<Loop<Run>>,
-    workspaces: Vec<Loop<Workspace>>,
+    runs: Vec<Loop>,
+    workspaces: Vec<Loop>,
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Vec<Loop<ClusterWorkspace>>,
+    cluster_workspaces: Vec<Loop>,
     namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
     call_events: UnboundedReceiver<CallEvent>,
 }
@@ -95,16 +95,12 @@ impl Controller {
             run_trigger,
             workspace_trigger,
             cluster_workspace_trigger,
-            cluster_stores: cluster_workspaces
+            cluster_workspaces: cluster_workspaces
                 .iter()
-                .map(|l| l.cache.reader().clone())
+                .map(|one| Cache::new(&one.scope))
                 .collect(),
             namespaces: labels,
-            run_caches: runs.iter().map(|l| Arc::clone(&l.cache)).collect(),
-            workspace_stores: workspaces
-                .iter()
-                .map(|l| l.cache.reader().clone())
-                .collect(),
+            own_workspaces: scopes.iter().map(Cache::new).collect(),
             metrics,
             leading,
             shutdown,
@@ -145,8 +141,8 @@ impl Controller {
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for run_loop in runs {
-            let api = run_loop.scope.api::<Guarded<Run>>(ctx.client.clone());
-            let served = run_loop.serve(
+            let api = run_loop.scope.api::<Maybe<Run>>(ctx.client.clone());
+            let served = run_loop.serve::<Run, _, _, _>(
                 api,
                 Arc::clone(&ctx),
                 concurrency,
@@ -157,8 +153,8 @@ impl Controller {
         for workspace_loop in workspaces {
             let api = workspace_loop
                 .scope
-                .api::<Guarded<Workspace>>(ctx.client.clone());
-            let served = workspace_loop.serve(
+                .api::<Maybe<Workspace>>(ctx.client.clone());
+            let served = workspace_loop.serve::<Workspace, _, _, _>(
                 api,
                 Arc::clone(&ctx),
                 UNBOUNDED,
@@ -167,7 +163,7 @@ impl Controller {
             tasks.push(served.boxed());
         }
         for workspace_loop in cluster_workspaces {
-            let served = workspace_loop.serve(
+            let served = workspace_loop.serve::<ClusterWorkspace, _, _, _>(
                 Api::all(ctx.client.clone()),
                 Arc::clone(&ctx),
                 UNBOUNDED,
@@ -179,10 +175,8 @@ impl Controller {
             tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
-        tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
         tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
-        tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
-        tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());
+        tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still

@@ -27,7 +27,6 @@ mod object_metrics;
 mod run;
 mod state;
 mod undecodable;
-mod wall_clock;
 mod watch_events;
 mod workspace;
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kube::{Api, Resource, ResourceExt};
+use kube::Api;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::util::error_chain;
 
 use super::{
     apiserver::{
-        self, Guarded, Object,
+        self, BadObject, Object,
         patch::{self, WriteError},
         reconciled::{Action, ReconcileError, Reconciled},
     },
@@ -24,23 +24,20 @@ const AGAIN: Duration = Duration::from_mins(1);
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
-    object: &Guarded<K>,
+    bad: &BadObject,
     describe: impl FnOnce(S, &str) -> S,
 ) -> Reconciled
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
-    let Err(invalid) = &object.0 else {
-        return Ok(Action::await_change());
-    };
     ctx.metrics.undecodable.inc();
-    let failed = ReconcileError::Undecodable(invalid.error.clone());
-    let meta = object.meta();
+    let failed = ReconcileError::Undecodable(bad.error.clone());
+    let meta = &bad.metadata;
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    let written = write(api, object, &invalid.error, describe).await;
+    let written = write(api, bad, describe).await;
     let again = again(&written);
     if let Err(error) = written
         && again != Action::await_change()
@@ -63,21 +60,20 @@ fn again(written: &Result<(), WriteError>) -> Action {
 
 async fn write<K, S>(
     api: &Api<K>,
-    object: &Guarded<K>,
-    what: &str,
+    bad: &BadObject,
     describe: impl FnOnce(S, &str) -> S,
 ) -> Result<(), WriteError>
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
-    let name = object.name_any();
-    let read = apiserver::read_status::<K, S>(api, &name);
+    let name = bad.metadata.name.as_deref().unwrap_or_default();
+    let read = apiserver::read_status::<K, S>(api, name);
     let Some((meta, stored)) = patch::bounded(read).await? else {
         return Ok(());
     };
-    let status = describe(stored.clone(), what);
-    if meta.uid != object.meta().uid || status == stored {
+    let status = describe(stored.clone(), &bad.error);
+    if meta.uid != bad.metadata.uid || status == stored {
         return Ok(());
     }
     patch::write_status_of(api, &meta, &status).await
@@ -91,7 +87,9 @@ mod tests {
     use super::*;
     use crate::api::{Run, RunStatus, WorkspaceStatus};
     use crate::clock::wall;
-    use crate::controller::apiserver::{answer, decode, loopback};
+    use std::sync::Arc;
+
+    use crate::controller::apiserver::{Maybe, answer, decode, loopback};
 
     const REFUSED: &str = r#"{"kind": "Status", "status": "Failure", "message": "no", "code": 0}"#;
 
@@ -106,6 +104,14 @@ mod tests {
             "spec": {"workload": {}, "suspend": "perhaps"}, "status": status,
         });
         object.to_string()
+    }
+
+    fn bad(text: &str) -> Arc<BadObject> {
+        let object = decode::<Run>(serde_json::from_str(text).unwrap());
+        let Maybe::Bad(bad) = object else {
+            panic!("{object:?}");
+        };
+        bad
     }
 
     fn describe(status: RunStatus, what: &str) -> RunStatus {
@@ -124,13 +130,13 @@ mod tests {
     #[tokio::test]
     async fn what_could_not_be_shown_is_tried_again(#[case] codes: &[u16], #[case] again: bool) {
         let text = odd("u", None);
-        let object = decode::<Run>(serde_json::from_str(&text).unwrap());
+        let bad = bad(&text);
         let answers = codes.iter().map(|code| match code {
             200 => answer("200", &text),
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let written = write(&api, &object, "its spec", describe).await;
+        let written = write::<Run, _>(&api, &bad, describe).await;
         assert_eq!(
             super::again(&written) == Action::requeue(Duration::from_mins(1)),
             again,
@@ -147,12 +153,13 @@ mod tests {
         #[case] uid: &str,
         #[case] shown: bool,
     ) {
-        let status = shown.then(|| describe(RunStatus::default(), "its spec"));
+        let what = &bad(&odd("u", None)).error;
+        let status = shown.then(|| describe(RunStatus::default(), what));
         let text = |uid| odd(uid, status.as_ref());
-        let object = decode::<Run>(serde_json::from_str(&text("u")).unwrap());
+        let bad = bad(&text("u"));
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
-        let written = write(&api, &object, "its spec", describe).await;
+        let written = write::<Run, _>(&api, &bad, describe).await;
         assert!(written.is_ok(), "{written:?}");
     }
 

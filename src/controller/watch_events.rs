@@ -1,4 +1,4 @@
-//! Handlers of the watches' events: they update the indexes and enqueue the objects concerned.
+//! Handlers of the watches' events: they update the stores and enqueue the objects concerned.
 
 use std::sync::Arc;
 
@@ -7,98 +7,96 @@ use kube::{Resource, runtime::watcher::Event};
 use crate::api::Run;
 
 use super::{
-    apiserver::{Guarded, controller::Watches, scope::Scope},
+    apiserver::{
+        Maybe,
+        cache::Cache,
+        controller::{Named, Watches},
+        scope::Scope,
+        workqueue::Name,
+    },
     context::Context,
     enqueue,
-    run::{garbage_collector, settled},
-    state::index::{Change, Record},
-    workspace::kind::Kind,
+    run::settled,
+    state::run_store::Known,
+    workspace::kind::{Kind, key_of},
 };
 
+impl Named for Known {
+    fn name(&self) -> String {
+        let [_, _, name] = self.identity();
+        name.to_owned()
+    }
+}
+
 impl Watches<Run> for Context {
-    fn caches(&self, run: &Guarded<Run>) -> bool {
-        !settled::seen(self, run)
+    type Known = Known;
+
+    fn apply(&self, scope: &Scope, event: Event<Maybe<Run>>) {
+        match event {
+            Event::Init => self.runs.begin(scope),
+            Event::InitApply(run) => self.runs.list(scope, settled::known(self, run)),
+            Event::InitDone => {
+                let last = |uid: &str| self.tracked_runs.get(uid)?.last_version(None);
+                for change in self.runs.listed(scope, last) {
+                    enqueue::follow(self, &change);
+                }
+            }
+            Event::Apply(run) => enqueue::follow(self, &self.runs.put(settled::known(self, run))),
+            Event::Delete(run) => {
+                let uid = run.meta().uid.as_deref().unwrap_or_default();
+                let entry = self.tracked_runs.get(uid);
+                let last = entry.and_then(|entry| entry.last_version(run.good()));
+                enqueue::follow(self, &self.runs.gone(uid, last));
+            }
+        }
     }
 
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>, cached: bool) {
-        runs(self, scope, event, !cached);
+    fn find(&self, (_, uid): &Name) -> Option<Known> {
+        self.runs.get(uid)
+    }
+
+    fn request_all(&self, scope: &Scope) {
+        let mut all = Vec::new();
+        self.runs.each(|known| {
+            let [uid, namespace, _] = known.identity();
+            if scope.covers(namespace) && !matches!(known, Known::Ended(_)) {
+                all.push((namespace.to_owned(), uid.to_owned()));
+            }
+        });
+        for (namespace, uid) in all {
+            self.run_trigger.enqueue(&namespace, &uid);
+        }
     }
 }
 
 impl<K: Kind> Watches<K> for Context {
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, _cached: bool) {
-        workspaces(self, scope, event);
-    }
-}
+    type Known = Arc<Maybe<K>>;
 
-fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>, settled: bool) {
-    let index = &ctx.run_index;
-    match event {
-        Event::Init => index.begin(scope),
-        Event::InitApply(run) => index.list(scope, Record::of(run).settled(settled)),
-        Event::InitDone => {
-            let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.mark(uid));
-            let changes = index.listed(scope, missing);
-            for change in &changes {
-                follow(ctx, change);
-            }
-            settled::retire_all(ctx);
+    fn apply(&self, scope: &Scope, event: Event<Maybe<K>>) {
+        let mut caches = K::caches(self).iter();
+        if let Some(cache) = caches.find(|cache| cache.scope == *scope) {
+            cache.apply(&event);
         }
-        Event::Apply(run) => {
-            if let Some(change) = index.apply(Record::of(run).settled(settled)) {
-                follow(ctx, &change);
+        match event {
+            Event::Init | Event::InitApply(_) => {}
+            Event::InitDone => {
+                enqueue::missing_workspaces(self);
+                Watches::<K>::request_all(self, scope);
             }
-            if settled {
-                ctx.tracked_runs
-                    .retire(run.meta().uid.as_deref().unwrap_or_default());
-            }
-        }
-        Event::Delete(run) => {
-            let meta = run.meta();
-            let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            garbage_collector::last_seen(ctx, run);
-            ctx.absent.mark(&text(&meta.uid));
-            let change = index.delete(&text(&meta.namespace), &text(&meta.name));
-            if let Some(change) = change {
-                follow(ctx, &change);
-            }
-            ctx.absent.report(&text(&meta.uid));
+            Event::Apply(workspace) => self.enqueue_workspace(&key_of::<K>(&workspace)),
+            Event::Delete(_) => enqueue::missing_workspaces(self),
         }
     }
-}
 
-/// Carries out the consequences of a change.
-fn follow(ctx: &Context, change: &Change) {
-    if let Some(uid) = &change.ended {
-        ctx.claims.release(uid);
+    fn find(&self, (namespace, name): &Name) -> Option<Arc<Maybe<K>>> {
+        let mut caches = K::caches(self).iter();
+        caches.find_map(|cache| cache.get(namespace, name))
     }
-    if let Some((namespace, key)) = &change.freed {
-        enqueue::sharing(ctx, namespace, key);
-    }
-    if let Some(key) = &change.unneeded
-        && ctx.submissions_closed(key)
-    {
-        ctx.enqueue_workspace(key);
-    }
-    if let Some(uid) = &change.deleted {
-        settled::forget(ctx, uid);
-        ctx.absent.report(uid);
-    }
-}
 
-fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Guarded<K>>) {
-    let index = ctx.workspace_index(K::KIND);
-    match event {
-        Event::Init => index.begin(scope),
-        Event::InitApply(workspace) => index.list(scope, workspace),
-        Event::InitDone => {
-            index.listed(scope);
-            enqueue::missing_workspaces(ctx);
-        }
-        Event::Apply(workspace) => index.apply(workspace),
-        Event::Delete(workspace) => {
-            index.delete(workspace);
-            enqueue::missing_workspaces(ctx);
+    fn request_all(&self, scope: &Scope) {
+        let caches = K::caches(self).iter().filter(|cache| cache.scope == *scope);
+        for workspace in caches.flat_map(Cache::all) {
+            self.enqueue_workspace(&key_of::<K>(workspace.as_ref()));
         }
     }
 }

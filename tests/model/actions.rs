@@ -6,6 +6,7 @@ use crate::cluster;
 use crate::model::Model;
 use crate::object::MOVED;
 use crate::process::{self, Fate};
+use crate::properties;
 use crate::scenarios::{Turn, User};
 use crate::service::{self, Answer};
 use crate::state::{Budget, Packet, RunState, State, Token};
@@ -20,6 +21,11 @@ pub(crate) enum Action {
         fate: Fate,
     },
     Watch {
+        slot: usize,
+        name: usize,
+    },
+    /// A list from the past lacks an object that exists.
+    Lack {
         slot: usize,
         name: usize,
     },
@@ -94,6 +100,7 @@ pub(crate) fn take(m: &Model, before: &State, action: Action) -> Option<State> {
         return None;
     }
     s.calls.sort();
+    properties::remembered(&mut s);
     Some(s)
 }
 
@@ -109,6 +116,10 @@ fn apply(m: &Model, s: &mut State, action: Action) -> bool {
                 || s.calls.len() == calls && (s.version, s.writes.len()) != (version, writes)
         }
         Action::Watch { slot, name } => process::watch(s, slot, name),
+        Action::Lack { slot, name } => {
+            s.left.lists -= 1;
+            process::lack(s, slot, name)
+        }
         Action::Verify { slot } => process::verify(s, slot),
         Action::Start { slot } => {
             let up = s.procs.iter().flatten().count();

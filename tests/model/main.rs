@@ -72,6 +72,6 @@ fn no_run_is_lost_or_doubled_in_any_state() {
     println!("{searched} scenarios, {states} distinct states, {deepest} steps to the deepest");
     println!("at most {longest} steps from a state to the object's end, deleted and gone");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    // Some 980,000: a world in which nothing happens would hold too.
+    // Some 1,000,000: a world in which nothing happens would hold too.
     assert!(!only.is_empty() || states > 500_000, "{states} states");
 }

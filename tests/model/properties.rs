@@ -9,7 +9,7 @@ use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 use crate::object::{MOVED, Object};
 use crate::service;
-use crate::state::{Call, Packet, RunState, State};
+use crate::state::{Call, Packet, Proc, RunState, State};
 pub(crate) use quiescence::{held, retried, told};
 pub(crate) use sending::{Sending, spot};
 pub(crate) use status::status_written;
@@ -86,6 +86,8 @@ broken! {
     NoEnd,
     /// At its end it is quiet.
     NotQuiet,
+    /// A process remembers the objects that its watch shows, and those that it lacks until nothing is left to do.
+    Forgotten,
 }
 
 /// Answers in a row that can't be read, after which a person has to look.
@@ -178,4 +180,17 @@ pub(crate) fn heard(s: &mut State, uid: u8, process: u8, answer: &Result<RunView
         hopeless || lone && conflict
     });
     ghost.answered = (ends || ghost.unreadable >= VIOLATIONS).then_some(process);
+}
+
+/// Checks that each process has a memory of every object that it knows, and of no other.
+pub(crate) fn remembered(s: &mut State) {
+    let agrees = |proc: &Proc| {
+        let mut remembered: Vec<u8> = proc.entries.iter().map(|entry| entry.uid).collect();
+        remembered.sort_unstable();
+        let known = proc.store.iter().map(|known| known.object().uid);
+        known.eq(remembered)
+    };
+    if !s.procs.iter().flatten().all(agrees) {
+        s.breaks(Broken::Forgotten);
+    }
 }

@@ -95,6 +95,7 @@ pub(crate) const NONE: Budget = Budget {
     calls: 0,
     writes: 0,
     crashes: 0,
+    lists: 0,
     leases: 0,
     users: 0,
     turns: 0,

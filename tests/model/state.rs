@@ -11,7 +11,7 @@ use run_operator::{api::RunStatus, decide::metadata_change::MetadataChange};
 
 use crate::object::Object;
 use crate::properties::Broken;
-pub(crate) use process::{Cancelled, Entry, Proc, View, Wake};
+pub(crate) use process::{Cancelled, Entry, Known, Proc, View, Wake};
 pub(crate) use service::{Call, Home, Key, Packet, RunState, Service, ServiceRun};
 
 /// The world at one moment.
@@ -104,6 +104,8 @@ pub(crate) struct Budget {
     /// Writes to the API server that go wrong.
     pub(crate) writes: u8,
     pub(crate) crashes: u8,
+    /// Lists from the past, which lack an object that exists.
+    pub(crate) lists: u8,
     /// Processes that are started while another is up.
     pub(crate) leases: u8,
     /// Things that a person does.
@@ -182,7 +184,10 @@ impl Hash for State {
             };
             (1_u8, proc.number, proc.view, proc.sessions, proc.suspects).hash(h);
             proc.claim.hash(h);
-            proc.store.iter().for_each(|o| object(o, h));
+            for known in &proc.store {
+                matches!(known, Known::Gone(_)).hash(h);
+                object(&Some(Arc::clone(known.object())), h);
+            }
             for e in &proc.entries {
                 (e.uid, &e.run.memory, e.run.presence(), e.run.activity()).hash(h);
                 (e.streaming, e.wake, e.ended).hash(h);
@@ -211,7 +216,8 @@ impl State {
         let procs = self.procs.iter().flatten();
         let kept = procs.flat_map(|p| {
             let entries = p.entries.iter().filter_map(|e| e.run.latest());
-            entries.chain(p.store.iter().flatten()).map(|o| o.version)
+            let known = p.store.iter().map(Known::object);
+            entries.chain(known).map(|o| o.version)
         });
         let live = self.live.iter().flatten().map(|o| o.version);
         let writes = self.writes.iter().map(|w| w.version);

@@ -1,62 +1,53 @@
-//! The objects of one kind in one scope that may need something: what the watch has shown, without those for which
-//! nothing is left to do.
+//! The objects of one kind in one scope, as the watch has shown them.
 
 use std::sync::{Arc, Mutex};
 
-use kube::Resource;
-use kube::runtime::{
-    reflector::{ObjectRef, Store, store, store::Writer},
-    watcher::Event,
+use kube::{
+    Resource,
+    runtime::{
+        reflector::{Store, store, store::Writer},
+        watcher::Event,
+    },
 };
 
 use crate::util::lock;
 
-use super::{Guarded, Object, ObjectVersion, trigger::reference};
+use super::{Maybe, Object, scope::Scope, trigger::reference};
 
-/// A cache that the watch fills, and from which an object can be taken out.
-pub(crate) struct Cache<K>
+/// A store that the watch fills.
+pub struct Cache<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    reader: Store<Guarded<K>>,
-    writer: Mutex<Writer<Guarded<K>>>,
+    /// What it covers.
+    pub scope: Scope,
+    reader: Store<Maybe<K>>,
+    writer: Mutex<Writer<Maybe<K>>>,
 }
 
 impl<K: Object> Cache<K> {
-    /// An empty cache.
-    pub(crate) fn new() -> Self {
+    /// An empty store of this scope.
+    pub fn new(scope: &Scope) -> Self {
         let (reader, writer) = store();
         Self {
+            scope: scope.clone(),
             reader,
             writer: Mutex::new(writer),
         }
     }
 
-    /// Its objects, for reading.
-    pub(crate) fn reader(&self) -> &Store<Guarded<K>> {
-        &self.reader
-    }
-
-    /// The object of this name, if it is here.
-    pub(crate) fn get(&self, object: &ObjectRef<Guarded<K>>) -> Option<Arc<Guarded<K>>> {
-        self.reader.get(object)
-    }
-
     /// Applies an event of the watch.
-    pub(crate) fn apply(&self, event: &Event<Guarded<K>>) {
+    pub fn apply(&self, event: &Event<Maybe<K>>) {
         lock(&self.writer).apply_watcher_event(event);
     }
 
-    /// Removes a version of an object. Returns false if another version of it is here.
-    pub(crate) fn evict(&self, object: &ObjectVersion) -> bool {
-        let mut writer = lock(&self.writer);
-        let Some(here) = self.reader.get(&reference(&object.namespace, &object.name)) else {
-            return true;
-        };
-        let same = ObjectVersion::of(here.meta()) == *object;
-        if same {
-            writer.apply_watcher_event(&Event::Delete(here.as_ref().clone()));
-        }
-        same
+    /// The object of this name; the namespace of a cluster-scoped one is empty.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Maybe<K>>> {
+        self.reader.get(&reference(namespace, name))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Maybe<K>>> {
+        self.reader.state()
     }
 }

@@ -1,16 +1,14 @@
-//! The loop over one kind of object in one scope: the watch feeds a cache; objects that changed or were enqueued are
-//! reconciled. Objects for which nothing is left to do are neither cached nor queued.
+//! The loop over one kind of object in one scope: the watch tells the context what it shows; objects that are requested
+//! are reconciled.
 
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use kube::{
-    Api, Resource,
-    runtime::{
-        reflector::{ObjectRef, Store},
-        watcher::{self, Event},
-    },
+    Api, Resource, ResourceExt,
+    runtime::watcher::{self, Event},
 };
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -18,11 +16,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
-    Guarded, Object,
-    cache::Cache,
+    Maybe, Object,
     reconciled::{Reconciled, again, counted},
     scope::Scope,
-    trigger::{Trigger, reference},
+    trigger::Trigger,
     workqueue::{Name, WorkQueue},
 };
 
@@ -42,89 +39,100 @@ pub(crate) trait Host: Send + Sync + 'static {
 
 /// What a context does with the objects of one kind.
 pub(crate) trait Watches<K: Object>: Host {
-    /// Takes in an object that the watch has shown. Returns whether it is cached: one for which nothing is left to do
-    /// need not be.
-    fn caches(&self, object: &Guarded<K>) -> bool {
-        let _ = object;
-        true
-    }
+    /// What is known of an object when it is reconciled.
+    type Known: Named + Send + 'static;
 
-    /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
-    /// `cached`: whether the event's object is cached.
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, cached: bool);
+    /// Takes in an event of the watch, and requests the reconciles that it calls for. A list takes effect at its end.
+    fn apply(&self, scope: &Scope, event: Event<Maybe<K>>);
+
+    /// The object with this key in the queue, if it is known.
+    fn find(&self, key: &Name) -> Option<Self::Known>;
+
+    /// Requests a reconcile of every object of this scope that may need something.
+    fn request_all(&self, scope: &Scope);
 }
 
-/// One scope's cache and queue.
-pub(crate) struct Loop<K>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
+/// Has a name for the log.
+pub(crate) trait Named {
+    /// The object's name.
+    fn name(&self) -> String;
+}
+
+impl<K: Resource + Clone> Named for Arc<Maybe<K>> {
+    fn name(&self) -> String {
+        self.name_any()
+    }
+}
+
+/// One scope's watch and queue.
+pub(crate) struct Loop {
     /// The controller's name in the metrics.
     controller: &'static str,
     pub(crate) scope: Scope,
-    /// The cache that the watch fills.
-    pub(crate) cache: Arc<Cache<K>>,
     queue: Arc<WorkQueue>,
+    /// Signals the end of the first list.
+    filled: Arc<Notify>,
 }
 
-impl<K: Object> Loop<K> {
-    /// The loop of each scope, with an empty cache, and the trigger of all.
+impl Loop {
+    /// The loop of each scope, and the trigger of all.
     pub(crate) fn all(controller: &'static str, scopes: &[Scope]) -> (Trigger, Vec<Self>) {
         let (trigger, queues) = Trigger::new(scopes);
         let of_scope = |(scope, queue): (&Scope, _)| Self {
             controller,
             scope: scope.clone(),
-            cache: Arc::new(Cache::new()),
             queue,
+            filled: Arc::default(),
         };
         let loops = scopes.iter().zip(queues).map(of_scope).collect();
         (trigger, loops)
     }
 
-    /// Feeds the cache, and reconciles objects that changed or were enqueued. Ends at shutdown, when the reconciles in
-    /// flight have ended. `concurrency` limits these; 0 means no limit.
-    pub(crate) async fn serve<C, R, F>(
+    /// Follows the watch, and reconciles objects that are requested. Ends at shutdown, when the reconciles in flight have
+    /// ended. `concurrency` limits these; 0 means no limit.
+    pub(crate) async fn serve<K, C, R, F>(
         self,
-        api: Api<Guarded<K>>,
+        api: Api<Maybe<K>>,
         ctx: Arc<C>,
         concurrency: u16,
         reconcile: R,
     ) where
+        K: Object,
         C: Watches<K>,
-        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
+        R: Fn(C::Known, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
         let watch = super::watch(api, ctx.watcher());
         let shown = follow(
             watch,
-            Arc::clone(&self.cache),
-            Arc::clone(&self.queue),
             Arc::clone(&ctx),
             self.scope.clone(),
+            Arc::clone(&self.filled),
         );
         let shutdown = ctx.shutdown().clone();
         // In a task of its own: decoding delays no reconcile.
         let shown = AbortOnDropHandle::new(tokio::spawn(shown));
         tokio::select! {
             ended = shown => ended.unwrap_or_else(propagate),
-            () = self.work(ctx, concurrency, reconcile, shutdown) => {}
+            () = self.work::<K, C, R, F>(ctx, concurrency, reconcile, shutdown) => {}
         }
     }
 
     /// Reconciles queued objects, each in a task of its own, until shutdown.
-    async fn work<C, R, F>(
+    async fn work<K, C, R, F>(
         self,
         ctx: Arc<C>,
         concurrency: u16,
         reconcile: R,
         shutdown: CancellationToken,
     ) where
+        K: Object,
         C: Watches<K>,
-        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F,
+        R: Fn(C::Known, Arc<C>) -> F,
         F: Future<Output = Reconciled> + Send + 'static,
     {
         tokio::select! {
-            () = self.may_work(ctx.leading().clone()) => {}
+            () = self.may_work::<K, C>(&ctx) => {}
             () = shutdown.cancelled() => return,
         }
         let mut running = JoinSet::new();
@@ -133,15 +141,16 @@ impl<K: Object> Loop<K> {
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(ended) = running.join_next() => ended.unwrap_or_else(propagate),
-                name = self.queue.next(), if !full => {
-                    let (namespace, object) = name.as_ref();
-                    match self.cache.get(&reference(namespace, object)) {
+                key = self.queue.next(), if !full => {
+                    match ctx.find(&key) {
                         Some(object) => {
+                            let name = object.name();
                             let reconciled = reconcile(object, Arc::clone(&ctx));
-                            running.spawn(self.finish(name, reconciled, Arc::clone(&ctx)));
+                            let ctx = Arc::clone(&ctx);
+                            running.spawn(self.finish::<K, _>((key, name), reconciled, ctx));
                         }
-                        // It was enqueued after its deletion; the garbage collector handles the rest.
-                        None => self.queue.missing(&name),
+                        // It is gone, and nothing is left to do for it.
+                        None => self.queue.missing(&key),
                     }
                 }
             }
@@ -151,33 +160,31 @@ impl<K: Object> Loop<K> {
         }
     }
 
-    /// Waits until this process leads and the cache has its first list. The watch fills the cache meanwhile.
-    async fn may_work(&self, leading: Leading) {
-        leading.begun().await;
+    /// Waits until this process leads and the first list has ended. The watch is followed meanwhile.
+    async fn may_work<K: Object, C: Watches<K>>(&self, ctx: &C) {
+        ctx.leading().clone().begun().await;
         self.queue.open();
-        // What was cached before the queue was open.
-        let reader = self.cache.reader();
-        enqueue_all(reader, &self.queue);
-        // The writer is not dropped before the cache.
-        let _ = reader.wait_until_ready().await;
+        // What came before the queue was open.
+        ctx.request_all(&self.scope);
+        self.filled.notified().await;
     }
 
     /// Carries out a reconcile, and counts its result.
-    fn finish<C: Host>(
+    fn finish<K: Object, C: Host>(
         &self,
-        name: Arc<Name>,
+        (key, name): (Arc<Name>, String),
         reconciled: impl Future<Output = Reconciled> + Send + 'static,
         ctx: Arc<C>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (queue, controller) = (Arc::clone(&self.queue), self.controller);
         async move {
             let result = reconciled.await;
-            let took = queue.done(&name, again(&result).pause(), Instant::now());
+            let took = queue.done(&key, again(&result).pause(), Instant::now());
             ctx.metrics().reconciled(controller, counted(&result), took);
             if let Err(failed) = result {
-                let (namespace, object) = name.as_ref();
+                let (namespace, _) = key.as_ref();
                 let namespace = (!namespace.is_empty()).then_some(namespace.as_str());
-                failed.log(&K::kind(&()), namespace, object);
+                failed.log(&K::kind(&()), namespace, &name);
             }
         }
     }
@@ -190,65 +197,24 @@ fn propagate(error: JoinError) {
     }
 }
 
-fn enqueue_all<K: Object>(stored: &Store<Guarded<K>>, queue: &WorkQueue) {
-    let now = Instant::now();
-    for object in stored.state() {
-        queue.add(name_of(object.as_ref()), now);
-    }
-}
-
-fn name_of(object: &impl Resource) -> Name {
-    let meta = object.meta();
-    (
-        meta.namespace.clone().unwrap_or_default(),
-        meta.name.clone().unwrap_or_default(),
-    )
-}
-
-/// Shares the cache's data with a new version of the object.
-fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
-    event.modify(|object| {
-        if let Some(older) = known.get(&ObjectRef::from_obj(object)) {
-            object.share(&older);
-        }
-    })
-}
-
-/// Applies the watch's events to the cache, and enqueues the objects that changed. A list replaces the cache at its end,
-/// so that its objects are reconciled only then.
+/// Tells the context what the watch shows.
 async fn follow<C, K>(
-    events: impl Stream<Item = Event<Guarded<K>>> + Send,
-    cache: Arc<Cache<K>>,
-    queue: Arc<WorkQueue>,
+    events: impl Stream<Item = Event<Maybe<K>>> + Send,
     ctx: Arc<C>,
     scope: Scope,
+    filled: Arc<Notify>,
 ) where
     C: Watches<K>,
     K: Object,
 {
     let mut events = std::pin::pin!(events);
-    let mut filled = false;
+    let mut first = true;
     while let Some(event) = events.next().await {
-        let event = sharing(event, cache.reader());
-        let cached = match &event {
-            Event::Apply(object) | Event::InitApply(object) => ctx.caches(object),
-            Event::Init | Event::InitDone | Event::Delete(_) => true,
-        };
-        match &event {
-            Event::InitApply(_) if !cached => {}
-            Event::Apply(object) if !cached => cache.apply(&Event::Delete(object.clone())),
-            event => cache.apply(event),
-        }
-        ctx.handle(&scope, &event, cached);
-        match event {
-            Event::Apply(object) if cached => queue.add(name_of(&object), Instant::now()),
-            Event::InitDone => {
-                if !std::mem::replace(&mut filled, true) {
-                    ctx.store_filled();
-                }
-                enqueue_all(cache.reader(), &queue);
-            }
-            Event::Apply(_) | Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
+        let listed = matches!(event, Event::InitDone);
+        ctx.apply(&scope, event);
+        if listed && std::mem::replace(&mut first, false) {
+            filled.notify_one();
+            ctx.store_filled();
         }
     }
 }

@@ -9,10 +9,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::{
-    guarded::Guarded,
-    object::{Object, decode},
-};
+use super::object::{Maybe, Object, decode};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -55,7 +52,7 @@ pub async fn list<K: Object>(
     api: &Api<K>,
     fields: Option<&str>,
     a_page: Duration,
-    mut enough: impl FnMut(Guarded<K>) -> bool,
+    mut enough: impl FnMut(Maybe<K>) -> bool,
 ) -> Result<(), ListError> {
     let mut params = ListParams {
         field_selector: fields.map(str::to_owned),

@@ -2,13 +2,12 @@
 //! Uses leadership and metrics of the controller, and none of its other state.
 //!
 //! kube's types decode a line as a whole, through a tree with limited depth, and log the text of an answer that they
-//! can't decode. Here an item stays text until it is decoded separately ([`Guarded`]).
+//! can't decode. Here an item stays text until it is decoded separately ([`Maybe`]).
 
 pub(crate) mod cache;
 pub(crate) mod controller;
 mod count_requests;
 pub(crate) mod event_recorder;
-mod guarded;
 mod list;
 #[cfg(test)]
 mod loopback;
@@ -24,13 +23,12 @@ mod watch;
 pub(crate) mod workqueue;
 
 pub use count_requests::CountRequests;
-pub use guarded::Guarded;
 pub use list::{ListError, list};
 #[cfg(test)]
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{Object, read_status};
+pub use object::{BadObject, Maybe, Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};

@@ -1,6 +1,8 @@
 //! One object, decoded separately and in parts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
@@ -15,18 +17,90 @@ use crate::api::{
     ClusterWorkspace, ClusterWorkspaceSpec, Run, RunStatus, Workspace, WorkspaceSpec,
 };
 
-use super::guarded::{Guarded, Invalid};
-
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A kind that is decoded in parts.
-pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
-    /// Shares data with `older`, another version of this object.
-    fn share(&mut self, older: &Self) {
-        let _ = older;
+/// An object as the API server has shown it. Its clones share it.
+#[derive(Clone)]
+pub enum Maybe<K> {
+    /// It fits the schema.
+    Good(Arc<K>),
+    /// Only its metadata can be read.
+    Bad(Arc<BadObject>),
+}
+
+/// An object that can't be decoded.
+#[derive(Clone, Debug)]
+pub struct BadObject {
+    /// Which part, and where. Never its content, which is the user's.
+    pub error: String,
+    /// Its metadata, which can be decoded.
+    pub metadata: ObjectMeta,
+}
+
+impl<K> Maybe<K> {
+    /// The object, if it can be decoded.
+    pub fn good(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Good(object) => Some(object),
+            Self::Bad(_) => None,
+        }
+    }
+}
+
+/// Its content is the user's, and in no log.
+impl<K: Resource<DynamicType = ()>> fmt::Debug for Maybe<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = match self {
+            Self::Good(object) => object.meta(),
+            Self::Bad(bad) => &bad.metadata,
+        };
+        let name = meta.name.as_deref().unwrap_or_default();
+        write!(f, "{} {name}", K::kind(&()))
+    }
+}
+
+impl<K: Resource + Clone> Resource for Maybe<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
     }
 
+    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+
+    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+
+    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Good(object) => object.meta(),
+            Self::Bad(bad) => &bad.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Good(object) => Arc::make_mut(object).meta_mut(),
+            Self::Bad(bad) => &mut Arc::make_mut(bad).metadata,
+        }
+    }
+}
+
+/// A kind that is decoded in parts.
+pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// Builds an object from its parts. Takes the metadata only if the others can be decoded; the error names the one
     /// that can't.
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
@@ -150,7 +224,7 @@ impl From<Metadata> for ObjectMeta {
 }
 
 /// Decodes one item; none makes this an error, so that it can't fail the line or the page that it is a part of.
-impl<'de, K: Object> Deserialize<'de> for Guarded<K> {
+impl<'de, K: Object> Deserialize<'de> for Maybe<K> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let item = Box::<RawValue>::deserialize(from)?;
         Ok(decode(&item))
@@ -158,18 +232,18 @@ impl<'de, K: Object> Deserialize<'de> for Guarded<K> {
 }
 
 /// Decodes one item. One whose metadata can't be read has no name: nothing is known of it but, if possible, its version.
-pub fn decode<K: Object>(item: &RawValue) -> Guarded<K> {
-    let invalid = |metadata, error: &Undecodable| {
+pub fn decode<K: Object>(item: &RawValue) -> Maybe<K> {
+    let bad = |metadata, error: &Undecodable| {
         let error = error.to_string();
-        Guarded(Err(Arc::new(Invalid { error, metadata })))
+        Maybe::Bad(Arc::new(BadObject { error, metadata }))
     };
     let (parts, mut metadata) = match outline(item) {
         Ok(read) => read,
-        Err(error) => return invalid(version_of(item), &error),
+        Err(error) => return bad(version_of(item), &error),
     };
     match K::from_parts(&mut metadata, &parts) {
-        Ok(object) => Guarded(Ok(Arc::new(object))),
-        Err(error) => invalid(metadata, &error),
+        Ok(object) => Maybe::Good(Arc::new(object)),
+        Err(error) => bad(metadata, &error),
     }
 }
 
@@ -230,23 +304,7 @@ fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMe
     Some((metadata.into(), status.unwrap_or_default()))
 }
 
-impl<K: Object> Guarded<K> {
-    /// Shares data with another version of this object. To be called before this one is shared itself.
-    pub(super) fn share(&mut self, older: &Self) {
-        if let (Ok(object), Ok(older)) = (&mut self.0, &older.0)
-            && let Some(object) = Arc::get_mut(object)
-        {
-            object.share(older);
-        }
-    }
-}
-
 impl Object for Run {
-    /// Shares the workload, which is immutable and may have a megabyte.
-    fn share(&mut self, older: &Self) {
-        self.spec.workload.share(&older.spec.workload);
-    }
-
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         let mut status = parts.status::<RunStatus>()?;
         if let Some(status) = &mut status {
@@ -301,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(text: &str) -> Guarded<Run> {
+    fn decoded(text: &str) -> Maybe<Run> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -319,7 +377,7 @@ mod tests {
             r#"{{"metadata":{{"name":"train","uid":"u","managedFields":[{{"fieldsV1":{0}}}]}},"spec":{{"workload":{{"image":"i","a":{0}}}}}}}"#,
             nested(5000)
         );
-        let run = decoded(&text).0.unwrap();
+        let run = decoded(&text).good().cloned().unwrap();
         assert_eq!(run.name_any(), "train");
         assert!(run.metadata.managed_fields.is_none());
         assert!(run.spec.workload.as_str().len() > 30_000);
@@ -331,7 +389,9 @@ mod tests {
         let run = decoded(
             r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#,
         );
-        let invalid = run.0.unwrap_err();
+        let Maybe::Bad(invalid) = run else {
+            panic!("{run:?}");
+        };
         assert_eq!(invalid.metadata.name.as_deref(), Some("train"));
         assert!(
             invalid
@@ -346,7 +406,7 @@ mod tests {
         let text = format!(
             r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#
         );
-        let run = decoded(&text).0.unwrap();
+        let run = decoded(&text).good().cloned().unwrap();
         assert_eq!(run.annotations()[LAST_APPLIED], "");
         assert_eq!(run.annotations()["a"], "b");
     }
@@ -356,7 +416,7 @@ mod tests {
     fn an_item_without_readable_metadata_has_no_name() {
         for text in ["[]", r#"{"metadata":[]}"#, r#"{"metadata":{"name":1}}"#] {
             let run = decoded(text);
-            assert!(run.0.is_err() && run.meta().name.is_none(), "{text}");
+            assert!(run.good().is_none() && run.meta().name.is_none(), "{text}");
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
 
 use super::{
-    object::{Object, decode},
+    object::{Maybe, Object, decode},
     object_version::ObjectVersion,
 };
 
@@ -263,9 +263,10 @@ async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, Wri
 
 fn object_of<K: Object>(text: &str) -> serde_json::Result<Arc<K>> {
     let object = decode::<K>(serde_json::from_str::<&RawValue>(text)?);
-    object
-        .0
-        .map_err(|invalid| serde_json::Error::custom(&invalid.error))
+    match object {
+        Maybe::Good(object) => Ok(object),
+        Maybe::Bad(bad) => Err(serde_json::Error::custom(&bad.error)),
+    }
 }
 
 /// Sends a write; returns the text of the answer.

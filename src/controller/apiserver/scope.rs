@@ -21,6 +21,14 @@ impl Scope {
         }
     }
 
+    /// Whether objects of this namespace belong to it.
+    pub fn covers(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(own) => own == namespace,
+        }
+    }
+
     /// The API of a kind within this scope.
     pub fn api<K>(&self, client: kube::Client) -> Api<K>
     where

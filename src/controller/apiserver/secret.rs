@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-use super::object::{Object, decode, part};
+use super::object::{Maybe, Object, decode, part};
 
 /// One entry of a Secret.
 pub struct Entry {
@@ -86,9 +86,10 @@ where
     K: Resource,
     PartialObjectMeta<K>: Object,
 {
-    let object = decode::<PartialObjectMeta<K>>(outline(text)?).0;
-    let object = object.map_err(|invalid| unreadable(&invalid.error))?;
-    Ok(object.meta().clone())
+    match decode::<PartialObjectMeta<K>>(outline(text)?) {
+        Maybe::Good(object) => Ok(object.metadata.clone()),
+        Maybe::Bad(bad) => Err(unreadable(&bad.error)),
+    }
 }
 
 /// The answer as raw JSON. Other errors in it name only a position.

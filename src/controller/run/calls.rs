@@ -134,7 +134,7 @@ async fn wait(
 /// Requests a reconcile; for a deleted object, the next pass of its cleanup.
 pub(crate) fn enqueue(ctx: &Context, entry: &RunEntry) {
     entry.changed.notify_one();
-    ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
+    ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
 }
 
 struct Task {
@@ -183,7 +183,7 @@ impl Task {
             });
             return;
         }
-        ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
+        ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
         // No cache may have it any more, and then no reconcile follows.
         settled::at_rest(ctx, entry);
     }

@@ -17,7 +17,7 @@ use crate::decide::{
     workspace::in_use::begins_submission,
 };
 
-use super::{calls, idempotency, pass::Pass, policy};
+use super::{calls, pass::Pass, policy};
 
 /// Outcome of an effect.
 pub(crate) enum EffectResult {
@@ -84,7 +84,7 @@ async fn write_intent(
     } = pass;
     let change = MetadataChange::write_intent(run, intent, finalizer);
     let change = change.map_err(WriteError::Serialize)?;
-    if claims && !idempotency::claim(ctx, run) {
+    if claims && !ctx.keys.claim(run) {
         return Ok(EffectResult::Learned);
     }
     let written = patch::write_metadata(&api, &**run, &change).await;
@@ -92,7 +92,7 @@ async fn write_intent(
     // after a conflict: the write may have been sent twice on the way and have met its own first copy.
     let written = written.inspect_err(|error| {
         if claims && error.not_written() {
-            ctx.claims.release(&entry.uid);
+            ctx.keys.unclaim(&entry.uid);
         }
     })?;
     let with = policy::learning(ctx, entry, workspace);

@@ -1,6 +1,5 @@
 //! Garbage collector: forgets Runs whose objects are deleted, and cancels the run of an object that was deleted without
-//! having been released. A Delete event names its object. After a relist, which names none, the index finds the missing
-//! ones.
+//! having been released.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,12 +7,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use kube::ResourceExt;
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::Run;
 use crate::clock::until;
 use crate::controller::{
-    apiserver::Guarded, context::Context, state::runs::RunEntry, workspace::finalizer,
+    apiserver::reconciled::Action, context::Context, enqueue, state::runs::RunEntry,
 };
 use crate::decide::tracked_run::Cleanup;
 
@@ -22,76 +20,72 @@ use super::{
     pass::{Pass, PassResult},
 };
 
-/// Interval at which all uids are compared with the index. This also repeats a cleanup that could not begin before.
-const COMPARE_EVERY: Duration = Duration::from_secs(15);
+/// Pause before a Run that the watch lacks is looked at again. The API server may have said that it exists.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// Longest pause between two passes over a deleted object. It also limits the delay before a Workspace that is Ready
 /// again is used.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Handles absent objects until shutdown.
-pub(crate) async fn run(ctx: Arc<Context>) {
-    let mut ticks = interval(COMPARE_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            uids = ctx.absent.due() => uids.iter().for_each(|uid| check(&ctx, uid)),
-            _ = ticks.tick() => compare(&ctx),
-            () = ctx.shutdown.cancelled() => return,
+/// Handles a Run that the watch lacks. Returns when it is looked at again.
+pub(crate) fn collect(ctx: &Arc<Context>, run: &Run) -> Action {
+    let uid = run.uid().unwrap_or_default();
+    let Some(entry) = ctx.tracked_runs.get(&uid) else {
+        forget(ctx, &uid);
+        return Action::await_change();
+    };
+    let mut owed = None;
+    let over = || match entry.with(|state| state.run.cleanup()) {
+        // That operation requests this again when it ends.
+        Cleanup::Busy => false,
+        Cleanup::Done => {
+            ctx.tracked_runs.forget(&uid);
+            true
         }
-    }
-}
-
-/// Records the last version of a deleted object.
-pub(crate) fn last_seen(ctx: &Context, last: &Guarded<Run>) {
-    if let Ok(run) = &last.0
-        && let Some(entry) = run.uid().and_then(|uid| ctx.tracked_runs.get(&uid))
-    {
-        // The last version may hold a change by its owner that no earlier event carried.
-        drop(entry.observe(Arc::clone(run)));
-    }
-}
-
-fn compare(ctx: &Arc<Context>) {
-    let absent = |entry: &Arc<RunEntry>| {
-        entry.with(|state| state.run.deleted()) || !ctx.run_index.contains(&entry.uid)
-    };
-    for entry in ctx.tracked_runs.all().into_iter().filter(absent) {
-        ctx.absent.mark(&entry.uid);
-        check(ctx, &entry.uid);
-    }
-}
-
-fn check(ctx: &Arc<Context>, uid: &str) {
-    let tracked = ctx.tracked_runs.get(uid);
-    let Some(entry) = tracked.filter(|entry| !ctx.present(entry)) else {
-        ctx.absent.resolve(uid);
-        return;
-    };
-    match entry.with(|state| state.run.cleanup()) {
-        // That operation calls this again when it ends.
-        Cleanup::Busy => {}
-        Cleanup::Done => finish(ctx, &entry),
         Cleanup::Owed(run) => {
-            if entry.with(|state| state.run.begin_cleanup()) {
-                // Counted as a call: shutdown waits for it while one is in flight.
-                ctx.calls.spawn(clean_up(Arc::clone(ctx), entry, run));
-            }
+            owed = Some(run);
+            false
         }
+    };
+    if let Some(change) = ctx.runs.forget(&uid, over) {
+        enqueue::follow(ctx, &change);
+        return Action::await_change();
+    }
+    if let Some(run) = owed {
+        begin(ctx, &entry, run);
+    }
+    Action::requeue(LOOK_AGAIN)
+}
+
+/// Handles a Run that the API server reports as deleted, while the watch still shows it.
+pub(crate) fn clean_up_after(ctx: &Arc<Context>, entry: &Arc<RunEntry>) -> Action {
+    if let Cleanup::Owed(run) = entry.with(|state| state.run.cleanup()) {
+        begin(ctx, entry, run);
+    }
+    Action::await_change()
+}
+
+fn begin(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: Arc<Run>) {
+    if entry.with(|state| state.run.begin_cleanup()) {
+        // Counted as a call: shutdown waits for it while one is in flight.
+        ctx.calls
+            .spawn(clean_up(Arc::clone(ctx), Arc::clone(entry), run));
     }
 }
 
-/// Ends the tracking of a Run that needs no cleanup. While the index still has it, nothing new begins.
+/// Ends the tracking of a Run that needs no cleanup. While the watch still shows it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
-    if ctx.run_index.contains(&entry.uid) {
-        entry.with(|state| state.run.finish());
-        return;
-    }
-    let last_seen = entry.with(|state| state.run.latest().cloned());
-    ctx.tracked_runs.forget(&entry.uid);
-    ctx.claims.release(&entry.uid);
-    ctx.absent.resolve(&entry.uid);
-    if let Some(run) = last_seen {
-        finalizer::run_ended(ctx, &run);
+    entry.with(|state| state.run.finish());
+    forget(ctx, &entry.uid);
+}
+
+/// Forgets a Run for which nothing is left to do, unless the watch shows it.
+fn forget(ctx: &Context, uid: &str) {
+    let over = || {
+        ctx.tracked_runs.forget(uid);
+        true
+    };
+    if let Some(change) = ctx.runs.forget(uid, over) {
+        enqueue::follow(ctx, &change);
     }
 }
 

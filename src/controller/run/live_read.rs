@@ -7,7 +7,7 @@ use kube::{Api, Resource};
 
 use crate::api::Run;
 use crate::controller::{
-    apiserver::{self, Guarded},
+    apiserver::{self, Maybe},
     context::Context,
     state::runs::RunEntry,
 };
@@ -30,7 +30,7 @@ pub(crate) enum Found {
 pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
     let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
     let named = format!("metadata.name={}", entry.name);
-    let mut found: Option<Guarded<Run>> = None;
+    let mut found: Option<Maybe<Run>> = None;
     let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
         let this = run.meta().uid.as_deref() == Some(&entry.uid);
         found = this.then_some(run);
@@ -43,5 +43,5 @@ pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
         );
         return Found::Unknown;
     }
-    found.map_or(Found::Deleted, |run| Found::Exists(run.0.ok()))
+    found.map_or(Found::Deleted, |run| Found::Exists(run.good().cloned()))
 }

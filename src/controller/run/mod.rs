@@ -5,7 +5,6 @@
 mod calls;
 mod effects;
 pub(crate) mod garbage_collector;
-mod idempotency;
 mod live_read;
 mod pass;
 pub(crate) mod permits;

@@ -9,14 +9,14 @@ use crate::controller::{
 };
 use crate::decide::{self, CallDelay, Decision, EventDraft, Learning, Observed};
 
-use super::{idempotency, pass::Pass};
+use super::pass::Pass;
 
 /// Asks policy.
 pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceState) -> Decision {
     let Pass {
         ctx, entry, run, ..
     } = pass;
-    let key_holder = idempotency::key_holder(ctx, run);
+    let key_holder = ctx.keys.holder(run);
     let pause = workspace
         .session
         .as_ref()

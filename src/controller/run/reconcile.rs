@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use crate::api::Run;
 use crate::clock::{until, wall};
 use crate::controller::{
     apiserver::{
-        Guarded,
+        BadObject,
         patch::WriteError,
         reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
         scope::Scope,
@@ -18,6 +18,7 @@ use crate::controller::{
     context::Context,
     state::{
         call_limiter::CallPermit,
+        run_store::Known,
         runs::{RunEntry, State},
     },
     undecodable,
@@ -25,6 +26,7 @@ use crate::controller::{
 use crate::decide::backoff;
 
 use super::{
+    garbage_collector,
     live_read::{self, Found},
     pass::{Pass, PassResult},
     settled,
@@ -39,17 +41,22 @@ const CONFLICTS: u32 = 2;
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object.
-pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconciled {
-    // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
-    let Ok(run) = &object.0 else {
-        return show_undecodable(&ctx, &object).await;
+pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
+    let run = match known {
+        Known::Active(run) => run,
+        // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
+        Known::Bad(bad) => return show_undecodable(&ctx, &bad).await,
+        // It was requested before its end.
+        Known::Ended(_) => return Ok(Action::await_change()),
+        Known::Gone(run) => return Ok(garbage_collector::collect(&ctx, &run)),
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
     loop {
-        let entry = ctx.tracked_runs.entry(run);
+        let entry = ctx.tracked_runs.entry(&run);
         // 3. One operation at a time: a call in flight requests a reconcile at its end.
-        match entry.with(|state| admit(state, Arc::clone(run))) {
+        match entry.with(|state| admit(state, Arc::clone(&run))) {
             Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
+            Admission::Deleted => return Ok(garbage_collector::clean_up_after(&ctx, &entry)),
             Admission::LeftAlone => {
                 entry.stop_waiting();
                 return Ok(Action::await_change());
@@ -65,6 +72,8 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconcil
 enum Admission {
     /// It begins, with this version.
     Begin(Arc<Run>),
+    /// The API server reports the object as deleted; the watch still has to show that.
+    Deleted,
     /// None begins until the object changes.
     LeftAlone,
     /// Something is in flight, which requests another reconcile at its end.
@@ -76,6 +85,9 @@ enum Admission {
 fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
     if state.retired {
         return Admission::Retired;
+    }
+    if state.run.deleted() {
+        return Admission::Deleted;
     }
     let panicked = state.quarantined.is_some() && state.quarantined == seen.resource_version();
     if panicked || !state.run.reconcilable() {
@@ -109,13 +121,14 @@ pub(crate) async fn run_passes(
             (begun, granted)
         });
         let (Some(latest), granted) = next else {
-            // The TTL of a settled Run needs no reconcile.
-            let settled = settled::at_rest(ctx, entry);
-            return if settled && ended.is_ok() {
-                Ok(Action::await_change())
-            } else {
-                ended
+            let Some(wait) = settled::at_rest(ctx, entry) else {
+                return ended;
             };
+            // The TTL of a settled Run needs no reconcile.
+            return ended.map(|again| match wait {
+                Duration::ZERO => Action::await_change(),
+                wait => Action::requeue(again.pause().map_or(wait, |pause| pause.min(wait))),
+            });
         };
         (run, permit) = (latest, granted);
     }
@@ -167,10 +180,9 @@ fn alone<T>(
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
 pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    let stored = ctx.run(&entry);
-    let stored = stored.and_then(|object| object.0.as_ref().ok().cloned());
     let due = entry.with(|state| state.run.unprocessed());
-    if let Some(run) = stored.filter(|_| due)
+    let stored = ctx.runs.get(&entry.uid);
+    if let Some(Known::Active(run)) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
         && let Err(failed) = run_passes(&ctx, &entry, run, None).await
     {
@@ -180,8 +192,8 @@ pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
 
 /// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
-async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
-    let meta = object.meta();
+async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
+    let meta = &bad.metadata;
     if let Some(entry) = meta
         .uid
         .as_deref()
@@ -195,7 +207,7 @@ async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
     let generation = meta.generation.unwrap_or_default();
     let describe =
         |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
-    undecodable::show(ctx, &api, object, describe).await
+    undecodable::show(ctx, &api, bad, describe).await
 }
 
 /// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;
@@ -209,10 +221,7 @@ async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> 
         match live_read::read(ctx, entry).await {
             Found::Exists(Some(run)) => drop(entry.observe(run)),
             // The garbage collector handles the rest.
-            Found::Deleted => {
-                entry.with(|state| state.run.confirm_deleted());
-                ctx.absent.report(&entry.uid);
-            }
+            Found::Deleted => entry.with(|state| state.run.confirm_deleted()),
             Found::Exists(None) | Found::Unknown => {}
         }
     }

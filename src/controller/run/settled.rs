@@ -1,134 +1,102 @@
-//! Runs for which nothing is left to do before their TTL: they are neither cached nor tracked. What is kept of them is
-//! their record in the index and, with a TTL, its time.
+//! Runs for which nothing is left to do before their TTL: their objects are stripped, and they are not tracked.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use kube::Resource;
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::Run;
+use crate::api::{Phase, Run};
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Guarded, ObjectVersion,
+        Maybe, ObjectVersion,
         patch::{self, WriteError},
         scope::Scope,
     },
     context::Context,
-    state::{runs::RunEntry, timers::Timers},
+    state::{
+        run_store::{EndedRun, Known},
+        runs::RunEntry,
+    },
 };
 use crate::decide::{
     Memory, Observed, Stream, WorkspaceView,
     run::{Settled, settled},
-    time::later,
 };
 use crate::util::error_chain;
 
-/// Interval at which the wall clock is read again while something waits for it: it may step.
+/// Interval at which TTLs are compared with the wall clock, which may step.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Pause before a deletion is tried again that was refused or not answered.
-const AGAIN: Duration = Duration::from_mins(1);
-/// Objects handled at a time.
-const BATCH: usize = 256;
 /// Deletions in flight at the same time.
 const DELETIONS: usize = 16;
 
-/// Sets the times of an object that the watch has shown. Returns whether it is settled.
-pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
-    let run = object.decoded();
-    let Some((run, settled)) = run.and_then(|run| Some((run, of(ctx, run)?))) else {
-        forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
-        return false;
-    };
-    let version = ObjectVersion::of(&run.metadata);
-    let due = is_due(settled);
-    if due {
-        begin_ttl(ctx, version, settled);
-    } else {
-        ctx.expiries.remove(&version.uid);
-        ctx.settling.set(settled.from, version);
+/// What to keep of an object that the watch has shown.
+pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
+    let run = object.good();
+    let settled = run.and_then(|run| Some((run, of(ctx, run)?)));
+    match settled {
+        Some((run, settled)) if settled.from <= wall() => {
+            Known::Ended(Arc::new(stripped(run, settled)))
+        }
+        _ => object.into(),
     }
-    due
 }
 
-/// Handles the end of whatever was in flight for a Run. Returns whether it is settled and no longer tracked.
-pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> bool {
-    if !ctx.present(entry) {
-        // It was deleted meanwhile, while the garbage collector found it busy.
-        ctx.absent.report(&entry.uid);
-        return false;
-    }
-    if ctx.run_index.is_settled(&entry.uid) {
-        return ctx.tracked_runs.retire(&entry.uid);
+/// Handles the end of whatever was in flight for a Run. If nothing is left to do for it, it is stripped and no longer
+/// tracked. Returns how long that takes; zero if it is done.
+pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> Option<Duration> {
+    let (run, deleted) = entry.with(|state| (state.run.latest().cloned(), state.run.deleted()));
+    let retire = || {
+        ctx.tracked_runs
+            .retire(&entry.uid)
+            .then_some(Duration::ZERO)
+    };
+    match ctx.runs.get(&entry.uid) {
+        Some(Known::Ended(_)) => return retire(),
+        Some(Known::Active(_) | Known::Bad(_)) if !deleted => {}
+        known => {
+            if known.is_none() {
+                // Its deletion was shown before this process had begun to remember it.
+                ctx.runs.gone(&entry.uid, run);
+            }
+            // The garbage collector may have found it busy.
+            ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
+            return None;
+        }
     }
     // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
-    let latest = entry.with(|state| state.run.latest().cloned());
-    latest.is_some_and(|run| settles(ctx, &run))
-}
-
-/// Stops tracking the Runs that a list has shown to be settled.
-pub(crate) fn retire_all(ctx: &Context) {
-    for entry in ctx.tracked_runs.all() {
-        if ctx.run_index.is_settled(&entry.uid) {
-            ctx.tracked_runs.retire(&entry.uid);
-        }
+    let run = run?;
+    let settled = of(ctx, &run)?;
+    let wait = Duration::try_from(settled.from.duration_since(wall())).unwrap_or_default();
+    if wait > Duration::ZERO {
+        return Some(wait);
     }
-}
-
-/// Forgets the times of an object that has changed or was deleted.
-pub(crate) fn forget(ctx: &Context, uid: &str) {
-    ctx.settling.remove(uid);
-    ctx.expiries.remove(uid);
-}
-
-/// Takes Runs out of the cache once they are settled, until shutdown.
-pub(crate) async fn settle(ctx: Arc<Context>) {
-    while let Some(due) = next(&ctx, &ctx.settling).await {
-        for version in due {
-            let object = ctx.cached_run(&version.namespace, &version.name);
-            if let Some(Ok(run)) = object.as_ref().map(|object| &object.0) {
-                settles(&ctx, run);
-            }
-        }
-    }
+    let done = ctx.runs.strip(stripped(&run, settled));
+    done.then(retire).flatten()
 }
 
 /// Deletes settled Runs after their TTL, until shutdown.
 pub(crate) async fn expire(ctx: Arc<Context>) {
-    tokio::select! {
-        () = ctx.leading.clone().begun() => {}
-        () = ctx.shutdown.cancelled() => return,
-    }
-    while let Some(due) = next(&ctx, &ctx.expiries).await {
-        let deletions = due.into_iter().map(|version| delete(&ctx, version));
-        stream::iter(deletions)
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        if !ctx.may_begin() {
+            continue;
+        }
+        let expired = ctx.runs.take_expired(wall()).into_iter();
+        stream::iter(expired.map(|version| delete(&ctx, version)))
             .buffer_unordered(DELETIONS)
             .collect::<()>()
             .await;
     }
 }
 
-/// Waits for objects that are due; `None` at shutdown.
-async fn next(ctx: &Context, timers: &Timers) -> Option<Vec<ObjectVersion>> {
-    loop {
-        let due = timers.take(wall(), BATCH);
-        if !due.is_empty() {
-            return Some(due);
-        }
-        let wait = timers.next().map(|at| {
-            let wait = Duration::try_from(at.duration_since(wall()));
-            wait.unwrap_or_default().min(LOOK_EVERY)
-        });
-        tokio::select! {
-            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
-            () = timers.sooner() => {}
-            () = ctx.shutdown.cancelled() => return None,
-        }
-    }
-}
-
-/// Deletes one version of an object. A newer version has a time of its own.
+/// Deletes one version of an object. A newer version is looked at again.
 async fn delete(ctx: &Context, object: ObjectVersion) {
     if !ctx.may_begin() {
         return;
@@ -140,44 +108,20 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     let api = Scope::Namespace(object.namespace.to_string()).api::<Run>(ctx.client.clone());
     match patch::delete(&api, &object).await {
         Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
-        Err(error) => {
-            tracing::warn!(
-                k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
-                error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
-            );
-            // Unless it has changed or was deleted meanwhile.
-            if ctx.run_index.contains(&object.uid) {
-                ctx.expiries.set(later(wall(), AGAIN), object);
-            }
-        }
+        Err(error) => tracing::warn!(
+            k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
+            error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
+        ),
     }
 }
 
-/// Takes a version out of the cache if it is settled now. False if it isn't, or if another version is there.
-fn settles(ctx: &Context, run: &Run) -> bool {
-    let Some(settled) = of(ctx, run).filter(|settled| is_due(*settled)) else {
-        return false;
-    };
-    let version = ObjectVersion::of(&run.metadata);
-    let uid = Arc::clone(&version.uid);
-    if !ctx.evict_run(&version) || !ctx.run_index.settle(&uid) {
-        return false;
+fn stripped(run: &Run, settled: Settled) -> EndedRun {
+    let phase = run.status.as_ref().and_then(|status| status.phase);
+    EndedRun {
+        object: ObjectVersion::of(&run.metadata),
+        phase: phase.unwrap_or(Phase::Pending),
+        expires: settled.expires,
     }
-    begin_ttl(ctx, version, settled);
-    ctx.tracked_runs.retire(&uid)
-}
-
-/// Starts the TTL of a settled Run, if it has one.
-fn begin_ttl(ctx: &Context, version: ObjectVersion, settled: Settled) {
-    ctx.settling.remove(&version.uid);
-    match settled.expires {
-        Some(at) => ctx.expiries.set(at, version),
-        None => ctx.expiries.remove(&version.uid),
-    }
-}
-
-fn is_due(settled: Settled) -> bool {
-    settled.from <= wall()
 }
 
 /// Asks policy whether a Run is settled, with what this process knows of it.

@@ -292,6 +292,6 @@ impl Follower {
     fn enqueue(&self) {
         self.ctx
             .run_trigger
-            .enqueue(&self.entry.namespace, &self.entry.name);
+            .enqueue(&self.entry.namespace, &self.entry.uid);
     }
 }

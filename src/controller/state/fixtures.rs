@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::api::{Contract, WorkspaceKey, workspace_ref::WorkspaceKind};
+use serde_json::{Value, json};
+
+use crate::api::{Contract, Run, WorkspaceKey, names, workspace_ref::WorkspaceKind};
+use crate::controller::apiserver::{Maybe, decode};
 use crate::service::{AllowList, BaseUrl, Client, ClientConfig};
 
 /// Base URL of [`client`].
@@ -36,4 +39,51 @@ pub(crate) fn client() -> Client {
         observer: Arc::new(()),
     };
     Client::new(config).unwrap()
+}
+
+/// Both JSON objects in one; where they differ, the second.
+pub(crate) fn merged(mut into: Value, from: Value) -> Value {
+    match (&mut into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (field, value) in from {
+                let old = into.remove(&field).unwrap_or(Value::Null);
+                into.insert(field, merged(old, value));
+            }
+        }
+        (into, from) => *into = from,
+    }
+    into
+}
+
+/// A Run with its name as its uid, and with these fields.
+pub(crate) fn run(name: &str, fields: Value) -> Maybe<Run> {
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": name, "namespace": "team", "uid": name},
+        "spec": {"workload": {"image": "a"}},
+    });
+    let raw = serde_json::value::to_raw_value(&merged(run, fields)).unwrap();
+    decode(&raw)
+}
+
+/// The annotation with an intent of the Run with this uid, of this year.
+pub(crate) fn intent(uid: &str, year: u16) -> Value {
+    let workspace =
+        json!({"kind": "Workspace", "name": "default", "uid": "w", "baseUrl": "https://a"});
+    let intent = json!({
+        "uid": uid, "workspace": workspace, "key": uid, "sha256": "", "serializer": 1,
+        "time": format!("{year}-01-01T00:00:00Z"), "owner": "p", "epoch": 1,
+    });
+    json!({"metadata": {"annotations": {names::INTENT_ANNOTATION: intent.to_string()}}})
+}
+
+/// A status with this phase.
+pub(crate) fn phase(phase: &str) -> Value {
+    json!({"status": {"phase": phase}})
+}
+
+/// A Run of this year with the key `k`.
+pub(crate) fn keyed(year: u16) -> Value {
+    let at = format!("{year}-01-01T00:00:00Z");
+    json!({"metadata": {"creationTimestamp": at}, "spec": {"idempotencyKey": "k"}})
 }

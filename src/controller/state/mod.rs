@@ -2,16 +2,14 @@
 //!
 //! Imports the API server's plain types and the metrics' labels.
 
-pub(crate) mod absent;
 pub(crate) mod call_limiter;
-pub(crate) mod claims;
 pub(crate) mod fair_places;
 #[cfg(test)]
 pub(crate) mod fixtures;
-pub(crate) mod index;
+pub(crate) mod keys;
+pub(crate) mod run_store;
 pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod stream_places;
 pub(crate) mod stream_task;
-pub(crate) mod timers;
 pub(crate) mod workspaces;

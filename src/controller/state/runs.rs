@@ -191,6 +191,17 @@ impl RunEntry {
         self.with(|state| state.run.observe(seen))
     }
 
+    /// The newest version that this process knows. `deleted`: the version in which the watch has shown the deletion; it may
+    /// hold a change by its owner that no earlier event carried.
+    pub fn last_version(&self, deleted: Option<&Arc<Run>>) -> Option<Arc<Run>> {
+        self.with(|state| {
+            if let Some(run) = deleted {
+                state.run.observe(Arc::clone(run));
+            }
+            state.run.latest().cloned()
+        })
+    }
+
     /// Records the version that a write returned.
     pub fn wrote(&self, mut run: Arc<Run>) -> Arc<Run> {
         self.with(|state| {

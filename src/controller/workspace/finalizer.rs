@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use kube::{Api, Resource, ResourceExt};
+use kube::Api;
 
-use crate::api::{Run, WorkspaceKey, finalizer};
+use crate::api::{Run, WorkspaceKey};
 use crate::controller::{
     apiserver::{
-        self, Guarded,
+        self,
         patch::{self, WriteError},
         reconciled::ReconcileError,
         scope::Scope,
     },
     context::Context,
+    state::run_store::Known,
 };
-use crate::decide::workspace::{in_use::needs_workspace, verdict::LISTED_RUNS};
+use crate::decide::workspace::verdict::LISTED_RUNS;
 use crate::service::BaseUrl;
 
 use super::kind::Kind;
@@ -33,25 +34,10 @@ pub(crate) enum Removal {
 /// One more than a message names, so that it can show that there are others.
 const NAMED: usize = LISTED_RUNS + 1;
 
-/// Sorted names of the first Runs that need this Workspace by the index, and of deleted Runs whose runs must still be
-/// cancelled. For a `ClusterWorkspace` with their namespaces. Empty if there are none.
+/// Sorted names of the first Runs that need this Workspace by the store, also of deleted ones. For a `ClusterWorkspace` with their namespaces. Empty if there are none.
 pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Vec<String> {
     let base_url = base_url(ctx, workspace);
-    let base_url = base_url.as_deref();
-    let needing = ctx.run_index.needing(key).into_iter();
-    let mut names: Vec<String> = needing
-        .filter(|(namespace, name)| {
-            // The index doesn't contain the base URL of a Workspace.
-            ctx.cached_run(namespace, name)
-                .is_none_or(|run| needs(&run, key, base_url))
-        })
-        .map(|(namespace, name)| key.naming(&namespace, &name))
-        .take(NAMED)
-        .chain(ctx.owing(key, base_url))
-        .collect();
-    names.sort();
-    names.truncate(NAMED);
-    names
+    ctx.runs.still_needing(key, base_url.as_deref(), NAMED)
 }
 
 /// Removes the finalizer of a Workspace that is being deleted, if no Run needs it. The stores are checked first, then a
@@ -75,15 +61,6 @@ pub(crate) async fn remove_if_unused<K: Kind>(
         Ok(_) | Err(WriteError::Gone) => Ok(Removal::Removed),
         // After a conflict, most likely its status was written a moment ago.
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Handles a Run that has ended or was deleted: enqueues its Workspace if that is being deleted.
-pub(crate) fn run_ended(ctx: &Context, run: &Run) {
-    let namespace = run.namespace().unwrap_or_default();
-    let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);
-    if ctx.submissions_closed(&key) {
-        ctx.enqueue_workspace(&key);
     }
 }
 
@@ -112,7 +89,7 @@ async fn needed_live(
         let api: Api<Run> = scope.api(ctx.client.clone());
         let mut needed = false;
         let list = apiserver::list(&api, None, A_PAGE, |run| {
-            needed = needs(&run, key, base_url);
+            needed = Known::from(run).needs(key, base_url);
             needed
         });
         list.await?;
@@ -121,19 +98,4 @@ async fn needed_live(
         }
     }
     Ok(false)
-}
-
-/// A Run that can't be decoded needs the Workspace while it has the finalizer.
-fn needs(run: &Guarded<Run>, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
-    let namespace = run.meta().namespace.as_deref().unwrap_or_default();
-    match &run.0 {
-        Ok(run) => {
-            WorkspaceKey::of(&run.spec.workspace_ref(), namespace) == *key
-                && needs_workspace(run, base_url)
-        }
-        Err(_) => {
-            finalizer::present(run.meta())
-                && (key.namespace.is_empty() || key.namespace == namespace)
-        }
-    }
 }

@@ -6,12 +6,18 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 
 use crate::api::{ClusterWorkspace, Workspace, WorkspaceKey, any_workspace::AnyWorkspace};
-use crate::controller::{apiserver::Object, context::Context};
+use crate::controller::{
+    apiserver::{Object, cache::Cache},
+    context::Context,
+};
 
 /// A kind of Workspace, with its API and the namespace of its Secrets.
 pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
     /// The API for an object of this kind in this namespace.
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
+
+    /// The objects of this kind; one store per watched scope.
+    fn caches(ctx: &Context) -> &[Cache<Self>];
 
     /// Namespace of the Secrets of an object with this key.
     fn secret_namespace(ctx: &Context, key: &WorkspaceKey) -> String;
@@ -22,6 +28,10 @@ impl Kind for Workspace {
         Api::namespaced(client, namespace)
     }
 
+    fn caches(ctx: &Context) -> &[Cache<Self>] {
+        &ctx.own_workspaces
+    }
+
     fn secret_namespace(_: &Context, key: &WorkspaceKey) -> String {
         key.namespace.clone()
     }
@@ -30,6 +40,10 @@ impl Kind for Workspace {
 impl Kind for ClusterWorkspace {
     fn api(client: kube::Client, _: &str) -> Api<Self> {
         Api::all(client)
+    }
+
+    fn caches(ctx: &Context) -> &[Cache<Self>] {
+        &ctx.cluster_workspaces
     }
 
     fn secret_namespace(ctx: &Context, _: &WorkspaceKey) -> String {

@@ -2,7 +2,7 @@
 
 use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{self, Guarded, scope::Scope},
+    apiserver::{self, scope::Scope},
     context::{Context, NamespaceMeta},
     enqueue,
 };
@@ -55,14 +55,12 @@ pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<Names
 /// may exist a moment longer, and must not be used.
 pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
     // If ClusterWorkspaces are not served, their view shows that instead.
-    if key.kind == WorkspaceKind::Workspace || ctx.cluster_stores.is_empty() {
+    if key.kind == WorkspaceKind::Workspace || ctx.cluster_workspaces.is_empty() {
         return Some(true);
     }
-    let workspace = ctx
-        .cluster_stores
-        .iter()
-        .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
-    let workspace = workspace.decoded()?;
+    let mut caches = ctx.cluster_workspaces.iter();
+    let workspace = caches.find_map(|cache| cache.get("", &key.name))?;
+    let workspace = workspace.good()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
         tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");

@@ -5,7 +5,7 @@ use crate::api::{self, Reason, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        Guarded,
+        BadObject, Maybe,
         patch::{self, WriteError},
         reconciled::{Action, ReconcileError, Reconciled, caught},
     },
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 /// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
 /// then. If it hasn't, pauses grow: each attempt costs the service two calls.
@@ -47,7 +47,7 @@ const AFTER_SILENCE: Duration = Duration::from_secs(5);
 const BEING_DELETED: Duration = Duration::from_secs(30);
 
 /// Reconciles one Workspace; a panic ends only this reconcile.
-pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> Reconciled {
+pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
     // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
         return Ok(Action::requeue(leader::AGAIN));
@@ -55,8 +55,9 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
     let key = key_of::<K>(object.as_ref());
     let entry = ctx.workspaces.entry(&key);
     // 2. An object that can't be decoded is not reconciled until it changes; its status and its Runs show that.
-    let Ok(workspace) = &object.0 else {
-        return show_undecodable(&ctx, &object, &entry).await;
+    let workspace = match object.as_ref() {
+        Maybe::Good(workspace) => workspace,
+        Maybe::Bad(bad) => return show_undecodable::<K>(&ctx, bad, &entry).await,
     };
     alone(steps(&ctx, workspace.as_ref(), &entry)).await
 }
@@ -111,17 +112,17 @@ async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) ->
 /// Shows in the status of a Workspace that it can't be decoded. Its Runs wait.
 async fn show_undecodable<K: Kind>(
     ctx: &Context,
-    object: &Guarded<K>,
+    bad: &BadObject,
     entry: &WorkspaceEntry,
 ) -> Reconciled {
     let message =
         "its fields can't be read; correct them, or apply the CRDs of this operator's version.";
     set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
-    let generation = object.meta().generation.unwrap_or_default();
+    let generation = bad.metadata.generation.unwrap_or_default();
     let status =
         |stored, what: &str| decide::undecodable::workspace(stored, what, generation, wall());
-    undecodable::show(ctx, &api, object, status).await
+    undecodable::show(ctx, &api, bad, status).await
 }
 
 /// Sets the Workspace to not Ready without a check; its Runs wait.

@@ -96,8 +96,11 @@ fn processes(s: &State, actions: &mut Vec<Action>) {
             });
         }
         for name in 0..2 {
-            if proc.store[name] != s.live[name] {
+            let shown = proc.shown(name);
+            if shown != s.live[name].as_ref() {
                 actions.push(Action::Watch { slot, name });
+            } else if shown.is_some() && s.left.lists > 0 {
+                actions.push(Action::Lack { slot, name });
             }
         }
         actions.push(Action::Verify { slot });

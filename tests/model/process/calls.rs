@@ -5,7 +5,7 @@ use run_operator::decide::{
     failure::{Failure, RunView},
 };
 
-use super::{knows_better, look, names_an_end, watch::part};
+use super::{knows_better, look, names_an_end};
 use crate::cluster;
 use crate::object::{MOVED, Object, learning, mark, place};
 use crate::properties::{self, Broken, Sending};
@@ -121,7 +121,6 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
         entry.run.end_call();
     }
     cluster::owed(s, number);
-    part(s, slot, number);
     look(s, slot, number);
 }
 
@@ -161,6 +160,5 @@ pub(crate) fn given_up(s: &mut State, packet: &Packet) {
         entry.run.drop_call();
     }
     cluster::owed(s, number);
-    part(s, slot, number);
     look(s, slot, number);
 }

@@ -10,7 +10,10 @@ use run_operator::decide::{
 
 use super::{look, look_all};
 use crate::object::{Object, Remembered, at};
-use crate::state::{Cancelled, Entry, Proc, State, Wake};
+use crate::state::{Cancelled, Entry, Known, Proc, State, Wake};
+
+/// Pause before an object that the watch lacks is read live again.
+const LOOK_AGAIN: i64 = 15;
 
 /// The watch delivers the newest version of an object, or its deletion.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
@@ -18,35 +21,57 @@ pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
     let Some(proc) = s.procs[slot].as_mut() else {
         return false;
     };
-    if proc.store[name] == seen {
+    let shown = proc.shown(name).cloned();
+    if shown == seen {
         return false;
     }
-    proc.store[name].clone_from(&seen);
+    let same = |old: &Arc<Object>| seen.as_ref().is_some_and(|seen| seen.uid == old.uid);
+    if let Some(old) = shown.filter(|old| !same(old)) {
+        proc.loses(old.uid);
+    }
     if let Some(seen) = seen {
+        proc.knows(seen.uid, Some(Known::Shown(Arc::clone(&seen))));
         match proc.entry(seen.uid) {
             Some(entry) => observe(entry, &seen),
-            None => proc.entries.push(Entry::new(seen, name)),
+            None => proc.entries.push(Entry::new(seen)),
         }
-    }
-    let rest = proc.entries.iter().filter(|e| e.name == name);
-    let numbers: Vec<u8> = rest.map(|e| e.uid).collect();
-    for number in numbers {
-        part(s, slot, number);
     }
     // Another Run's key may be free now.
     look_all(s, slot);
     true
 }
 
+/// A list from the past lacks an object that exists; the watch shows it again later.
+pub(crate) fn lack(s: &mut State, slot: usize, name: usize) -> bool {
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return false;
+    };
+    let Some(uid) = proc.shown(name).map(|object| object.uid) else {
+        return false;
+    };
+    proc.loses(uid);
+    look_all(s, slot);
+    true
+}
+
+impl Proc {
+    /// The watch no longer shows an object.
+    fn loses(&mut self, uid: u8) {
+        let last = self
+            .entry(uid)
+            .and_then(|entry| entry.run.latest().cloned());
+        self.knows(uid, last.map(Known::Gone));
+    }
+}
+
 impl Entry {
-    fn new(seen: Arc<Object>, name: usize) -> Self {
+    fn new(seen: Arc<Object>) -> Self {
         let memory = Memory::of(&seen.run);
         let uid = seen.uid;
         let mut run = TrackedRun::new(Remembered::new(memory));
         run.observe(seen);
         Self {
             uid,
-            name,
             run,
             streaming: false,
             wake: Wake::Now,
@@ -65,18 +90,21 @@ fn observe(entry: &mut Entry, seen: &Arc<Object>) {
     }
 }
 
-/// The rest to be done for an object that the store lacks. The live read of the controller agrees at once.
+/// The rest to be done for an object that the watch lacks. Before its run is cancelled, it is read live.
 pub(super) fn part(s: &mut State, slot: usize, number: u8) {
-    let Some(proc) = s.procs[slot].as_mut() else {
+    let now = s.now;
+    let exists = s.live.iter().flatten().any(|o| o.uid == number);
+    let Some(proc) = s.procs[slot].as_mut().filter(|p| p.lacks(number)) else {
         return;
     };
-    let there = proc.store.iter().flatten().any(|o| o.uid == number);
-    let Some(entry) = proc.entry(number).filter(|e| !there && !e.deleted()) else {
+    let Some(entry) = proc.entry(number).filter(|e| !e.deleted()) else {
         return;
     };
     match entry.run.cleanup() {
         Cleanup::Busy => {}
         Cleanup::Done => forget(proc, number),
+        // It waits for the watch.
+        Cleanup::Owed(_) if exists => entry.wake = Wake::At(now + LOOK_AGAIN),
         Cleanup::Owed(_) => {
             entry.run.begin_cleanup();
             entry.run.confirm_deleted();
@@ -86,6 +114,7 @@ pub(super) fn part(s: &mut State, slot: usize, number: u8) {
 }
 
 pub(super) fn forget(proc: &mut Proc, number: u8) {
+    proc.knows(number, None);
     proc.entries.retain(|e| e.uid != number);
     proc.claim = proc.claim.filter(|c| *c != number);
 }

@@ -1,11 +1,14 @@
 //! A process's check of the Workspace, and the removal of one that is being deleted.
 
-use run_operator::{api::Reason, decide::workspace::in_use::needs_workspace};
+use run_operator::{
+    api::Reason,
+    decide::workspace::in_use::{needs_workspace, pinned_elsewhere},
+};
 
 use super::look_all;
 use crate::object::place;
 use crate::properties;
-use crate::state::{Proc, State, View};
+use crate::state::{Known, Proc, State, View};
 
 /// The result that a check of the Workspace would have now.
 fn truth(s: &State, proc: &Proc) -> View {
@@ -46,8 +49,11 @@ pub(crate) fn may_leave(s: &State) -> bool {
         .map(|workspace| place(0, workspace).base_url);
     let mut live = s.live.iter().flatten();
     let needed = live.any(|o| needs_workspace(&o.run, here.as_deref()));
-    let entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
-    let vanishing = entries.into_iter().any(crate::state::Entry::deleted);
+    let known = s.procs.iter().flatten().flat_map(|p| &p.store);
+    let vanishing = known.into_iter().any(|known| match known {
+        Known::Gone(o) => !pinned_elsewhere(&o.run, here.as_deref()),
+        Known::Shown(_) => false,
+    });
     s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing
 }
 

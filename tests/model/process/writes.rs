@@ -121,7 +121,7 @@ impl Doing {
             return;
         };
         let write = Write {
-            name: usize::from(deed.object.run.metadata.name.as_deref() == Some("run-1")),
+            name: deed.object.name(),
             uid: self.uid,
             version: deed.object.version,
             sender,

@@ -50,6 +50,19 @@ pub(super) fn of_the_network(more: u8) -> Vec<Scenario> {
         },
         Scenario {
             network: true,
+            users: &[User::Delete, User::Force, User::Orphan],
+            ..scenario(
+                "a list from the past",
+                Budget {
+                    calls: 1,
+                    lists: 1 + more,
+                    users: 2,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
             users: &[User::Delete],
             ..scenario(
                 "a stale leader whose writes are lost",

@@ -12,8 +12,8 @@ use crate::object::{Object, Remembered};
 pub(crate) struct Proc {
     /// Names it: no two processes have one name.
     pub(crate) number: u8,
-    /// The objects as its watch last showed them, by name.
-    pub(crate) store: [Option<Arc<Object>>; 2],
+    /// The objects that it knows, in the order of their uids.
+    pub(crate) store: Vec<Known>,
     pub(crate) view: View,
     /// Sessions that it began.
     pub(crate) sessions: u8,
@@ -22,6 +22,46 @@ pub(crate) struct Proc {
     pub(crate) entries: Vec<Entry>,
     /// The holder of the user's key among its Runs.
     pub(crate) claim: Option<u8>,
+}
+
+/// What a process knows of an object, as in `src/controller/state/run_store.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Known {
+    /// As its watch last showed it.
+    Shown(Arc<Object>),
+    /// The watch lacks it, and the process remembers it: its last version.
+    Gone(Arc<Object>),
+}
+
+impl Known {
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Shown(object) | Self::Gone(object) => object,
+        }
+    }
+}
+
+impl Proc {
+    /// The object of this name, as the watch shows it.
+    pub(crate) fn shown(&self, name: usize) -> Option<&Arc<Object>> {
+        self.store.iter().find_map(|known| match known {
+            Known::Shown(object) if object.name() == name => Some(object),
+            Known::Shown(_) | Known::Gone(_) => None,
+        })
+    }
+
+    /// Whether the watch lacks an object that this process remembers.
+    pub(crate) fn lacks(&self, uid: u8) -> bool {
+        let gone = |known: &Known| matches!(known, Known::Gone(object) if object.uid == uid);
+        self.store.iter().any(gone)
+    }
+
+    /// Replaces what is known of an object.
+    pub(crate) fn knows(&mut self, uid: u8, known: Option<Known>) {
+        self.store.retain(|known| known.object().uid != uid);
+        self.store.extend(known);
+        self.store.sort_by_key(|known| known.object().uid);
+    }
 }
 
 /// A Workspace as a process last saw it.
@@ -45,7 +85,6 @@ pub(crate) enum View {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) uid: u8,
-    pub(crate) name: usize,
     /// The controller's own record.
     pub(crate) run: TrackedRun<Object, Remembered>,
     pub(crate) streaming: bool,

@@ -3,9 +3,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::api::Run;
-use crate::controller::apiserver::{Guarded, answer, loopback, silent};
+use crate::controller::apiserver::{Maybe, answer, loopback, silent};
 
-fn watched(answers: Vec<String>) -> Watch<Guarded<Run>> {
+fn watched(answers: Vec<String>) -> Watch<Maybe<Run>> {
     Watch::new(Api::all(loopback(answers)), Config::default().timeout(100))
 }
 
@@ -57,7 +57,7 @@ const COMPLETE: &str = r#"{"type":"BOOKMARK","object":{"kind":"Run","apiVersion"
 const MOVED: &str = r#"{"type":"BOOKMARK","object":{"kind":"Run","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}
 "#;
 
-fn word(event: &Event<Guarded<Run>>) -> String {
+fn word(event: &Event<Maybe<Run>>) -> String {
     match event {
         Event::Init => "list".to_owned(),
         Event::InitApply(run) => format!("listed {}", run.name_any()),
@@ -68,7 +68,7 @@ fn word(event: &Event<Guarded<Run>>) -> String {
 }
 
 /// The next events, in words; errors and pauses between them.
-async fn told(watch: &mut Watch<Guarded<Run>>, count: usize) -> (Vec<String>, Vec<Duration>) {
+async fn told(watch: &mut Watch<Maybe<Run>>, count: usize) -> (Vec<String>, Vec<Duration>) {
     let (mut told, mut pauses) = (Vec::new(), Vec::new());
     while told.len() < count {
         match watch.read().await {
@@ -131,7 +131,7 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str, #[case] 
 /// Proves: P-list-streamed
 #[tokio::test]
 async fn a_streamed_list_whose_end_never_comes_is_read_in_pages() {
-    let api: Api<Guarded<Run>> = Api::all(silent());
+    let api: Api<Maybe<Run>> = Api::all(silent());
     let mut watch = Watch::new(api, Config::default());
     watch.silence = Duration::ZERO;
     let error = watch.read().await.unwrap_err();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Namespace and name; the namespace of a cluster-scoped object is empty.
+/// Namespace and name; the namespace of a cluster-scoped object is empty. A Run has its uid in place of its name.
 pub(crate) type Name = (String, String);
 
 /// Objects in order of an instant.

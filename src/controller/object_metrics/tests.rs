@@ -1,0 +1,105 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::api::names;
+use crate::controller::{
+    apiserver::decode,
+    metrics::labels::OTHER,
+    state::fixtures::{intent, merged, phase, run},
+};
+
+use super::*;
+
+fn counted(runs: impl IntoIterator<Item = (&'static str, Value)>) -> RunCounts {
+    let mut counts = RunCounts::default();
+    for (name, fields) in runs {
+        counts.add(&run(name, fields).into());
+    }
+    counts
+}
+
+fn condition(kind: &str, reason: &str) -> Value {
+    let at = "2026-01-01T00:00:00Z";
+    json!({"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": at})
+}
+
+fn of(words: &[&str], counts: &[usize], word: &str) -> usize {
+    counts[words.iter().position(|w| *w == word).unwrap()]
+}
+
+/// Proves: P-metrics
+#[test]
+fn a_run_is_counted_as_stalled_until_it_is_finished() {
+    let with = |phase: &str, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
+    let refused = json!([condition("Stalled", "Forbidden")]);
+    let odd = json!([condition("Stalled", "made-up")]);
+    let finished = json!([
+        condition("Stalled", "Failed"),
+        condition("Finished", "Failed")
+    ]);
+    let counts = counted([
+        ("a", with("Pending", refused)),
+        ("b", with("Pending", odd)),
+        ("c", with("Failed", finished)),
+    ]);
+    assert_eq!(counts.stalled.iter().sum::<usize>(), 2);
+    assert_eq!(of(STALLED, &counts.stalled, "Forbidden"), 1);
+    assert_eq!(of(STALLED, &counts.stalled, OTHER), 1);
+    assert_eq!(of(PHASES, &counts.phases, "Pending"), 2);
+    assert_eq!(of(PHASES, &counts.phases, "Failed"), 1);
+}
+
+/// Proves: P-metrics
+#[test]
+fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
+    let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
+    let refused = json!({"status": {"refusal": refusal}});
+    let submitted = json!({"status": {"runId": "r"}});
+    let counts = counted([
+        ("a", merged(intent("a", 2020), refused)),
+        ("b", merged(intent("b", 2021), phase("Failed"))),
+        ("c", intent("c", 2025)),
+        ("d", intent("d", 2024)),
+        ("e", intent("another", 2019)),
+        ("f", merged(intent("f", 2018), submitted)),
+    ]);
+    let oldest = counts.oldest_doubt.map(|at| at.to_string());
+    assert_eq!(counts.in_doubt, 2);
+    assert_eq!(oldest.as_deref(), Some("2024-01-01T00:00:00Z"));
+}
+
+/// Proves: P-metrics, F-undecodable
+#[test]
+fn an_undecodable_run_is_pending_and_stalled_if_it_is_the_operator_s() {
+    let spec = json!({"spec": {"workload": 1}});
+    let held = json!({"metadata": {"finalizers": [names::FINALIZER]}});
+    let counts = counted([("broken", merged(spec.clone(), held)), ("alien", spec)]);
+    assert_eq!(of(PHASES, &counts.phases, "Pending"), 2);
+    assert_eq!(of(STALLED, &counts.stalled, "RunInvalid"), 1);
+}
+
+/// Proves: P-metrics, F-undecodable
+#[rstest]
+#[case::ready(json!({}), json!([condition("Ready", "Verified")]), ("True", "Verified"))]
+#[case::new(json!({}), json!([]), ("", ""))]
+#[case::undecodable(
+    json!({"baseUrl": 1}), json!([condition("Ready", "Verified")]), ("False", "WorkspaceInvalid")
+)]
+fn a_workspace_is_counted_by_its_ready_condition(
+    #[case] spec: Value,
+    #[case] conditions: Value,
+    #[case] counted: (&str, &str),
+) {
+    let workspace = json!({
+        "metadata": {"name": "default", "namespace": "team", "uid": "w"}, "spec": spec,
+        "status": {"conditions": conditions},
+    });
+    let raw = serde_json::value::to_raw_value(&workspace).unwrap();
+    assert_eq!(ready(&decode::<Workspace>(&raw)), counted);
+}

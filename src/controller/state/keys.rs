@@ -1,0 +1,183 @@
+//! Who holds an `spec.idempotencyKey`: of the live Runs of a namespace with one key one is submitted, the others wait.
+//! Their order is that of [`KeyClaim`].
+//!
+//! The watch shows an intent only after it was written, so that two reconciles at the same time would both find the key
+//! free. The Run that writes its first intent claims the key before, under the same lock. The claim ends with the Run,
+//! for whatever reason, or when the intent was certainly not written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use jiff::Timestamp;
+
+use crate::api::Run;
+use crate::decide::key_claim::{KeyClaim, created};
+use crate::util::lock;
+
+use super::run_store::Known;
+
+/// Namespace and key.
+type Place = (String, String);
+/// The order in which the Runs of a key submit; the uid makes it total.
+type Rank = (KeyClaim, Timestamp, Arc<str>);
+
+/// Namespace and uid of a Run.
+pub type RunRef = (String, Arc<str>);
+
+/// The live Runs that have a key of their own.
+#[derive(Default)]
+pub struct Keys(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    places: HashMap<Place, Sharing>,
+    /// By uid: where each Run is.
+    runs: HashMap<Arc<str>, (Place, Rank)>,
+}
+
+/// The live Runs of one key.
+#[derive(Default)]
+struct Sharing {
+    /// Their names.
+    names: BTreeMap<Rank, Arc<str>>,
+    /// The one of them that has claimed the key in this process.
+    claimed_by: Option<Arc<str>>,
+}
+
+impl Keys {
+    /// Takes in a Run that the watch has shown. Returns the next Run of a key that became free by that.
+    ///
+    /// One that can no longer be decoded keeps a key that it holds: its run continues, and another Run with the key would
+    /// obtain that run.
+    pub fn seen(&self, known: &Known) -> Option<RunRef> {
+        let [uid, _, name] = known.identity();
+        let mut table = lock(&self.0);
+        let place = match known {
+            Known::Active(run) if !run.ended() => place(run).zip(Some(run)),
+            Known::Bad(_) if table.holds(uid) => return None,
+            Known::Active(_) | Known::Bad(_) | Known::Ended(_) | Known::Gone(_) => None,
+        };
+        let place = place.map(|(place, run)| {
+            let claim = KeyClaim::of(run, &run.intent_record());
+            (place, (claim, created(run), Arc::from(uid)))
+        });
+        table.replace(uid, name, place)
+    }
+
+    /// Takes in that a Run no longer exists. Returns the next Run of its key.
+    pub fn gone(&self, uid: &str) -> Option<RunRef> {
+        lock(&self.0).replace(uid, "", None)
+    }
+
+    /// Name of the Run for which this one waits: one that goes before it, or has claimed the key. Most Runs use their uid
+    /// as the key, and need no lookup. Reads at most two Runs, however many share the key.
+    pub fn holder(&self, run: &Run) -> Option<Arc<str>> {
+        let place = place(run)?;
+        let uid = run.metadata.uid.as_deref().unwrap_or_default();
+        let table = lock(&self.0);
+        let sharing = table.places.get(&place)?;
+        let claimed = sharing.claimed_by.as_deref() == Some(uid);
+        let first = sharing.first_but(uid).filter(|((claim, age, other), _)| {
+            claim.has_priority((*age, other), (created(run), uid), claimed)
+        });
+        let claimant = || {
+            let (_, rank) = table.runs.get(sharing.claimed_by.as_ref()?)?;
+            sharing.names.get(rank).filter(|_| !claimed)
+        };
+        first.map(|(_, name)| name).or_else(claimant).cloned()
+    }
+
+    /// Claims the key of a Run before its first intent is written. False if another live Run holds or has claimed it.
+    pub fn claim(&self, run: &Run) -> bool {
+        let Some(place) = place(run) else {
+            return true;
+        };
+        let uid = run.metadata.uid.as_deref().unwrap_or_default();
+        let mut table = lock(&self.0);
+        let Table { places, runs } = &mut *table;
+        let Some(sharing) = places.get_mut(&place) else {
+            return true;
+        };
+        let first = sharing.first_but(uid);
+        let held = first.is_some_and(|((claim, ..), _)| *claim == KeyClaim::Holds);
+        if held || sharing.claimed_by.as_deref().is_some_and(|by| by != uid) {
+            return false;
+        }
+        // The claim of a Run that is gone by now would never end.
+        let here = runs.get_key_value(uid);
+        sharing.claimed_by = here.map(|(uid, _)| Arc::clone(uid));
+        true
+    }
+
+    /// Ends the claim of a Run whose intent was certainly not written.
+    pub fn unclaim(&self, uid: &str) {
+        let mut table = lock(&self.0);
+        let Table { places, runs } = &mut *table;
+        let sharing = runs.get(uid).and_then(|(place, _)| places.get_mut(place));
+        if let Some(sharing) = sharing
+            && sharing.claimed_by.as_deref() == Some(uid)
+        {
+            sharing.claimed_by = None;
+        }
+    }
+}
+
+impl Table {
+    fn holds(&self, uid: &str) -> bool {
+        let here = self.runs.get(uid);
+        here.is_some_and(|(place, (claim, ..))| {
+            let sharing = self.places.get(place);
+            let claimed = sharing.and_then(|sharing| sharing.claimed_by.as_deref());
+            *claim == KeyClaim::Holds || claimed == Some(uid)
+        })
+    }
+
+    /// Moves a Run to another place or rank. Returns the next Run of the place that it has left.
+    fn replace(&mut self, uid: &str, name: &str, new: Option<(Place, Rank)>) -> Option<RunRef> {
+        let old = self.runs.remove(uid);
+        let left = old.and_then(|(place, rank)| {
+            if let Some(sharing) = self.places.get_mut(&place) {
+                sharing.names.remove(&rank);
+            }
+            let stays = new.as_ref().is_some_and(|(new, _)| *new == place);
+            (!stays).then_some(place)
+        });
+        if let Some((place, rank)) = new {
+            let sharing = self.places.entry(place.clone()).or_default();
+            sharing.names.insert(rank.clone(), Arc::from(name));
+            self.runs.insert(Arc::from(uid), (place, rank));
+        }
+        let left = left?;
+        let sharing = self.places.get_mut(&left)?;
+        if sharing.claimed_by.as_deref() == Some(uid) {
+            sharing.claimed_by = None;
+        }
+        // The others would only write a new holder; they are reconciled later.
+        let waits = |(claim, ..): &&Rank| *claim != KeyClaim::Holds;
+        let next = sharing.names.keys().find(waits);
+        let next = next.map(|(.., uid)| (left.0.clone(), Arc::clone(uid)));
+        if sharing.names.is_empty() {
+            self.places.remove(&left);
+        }
+        next
+    }
+}
+
+impl Sharing {
+    /// The first Run but this one.
+    fn first_but(&self, uid: &str) -> Option<(&Rank, &Arc<str>)> {
+        self.names.iter().find(|((.., other), _)| {
+            #[cfg(test)]
+            tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+            **other != *uid
+        })
+    }
+}
+
+fn place(run: &Run) -> Option<Place> {
+    let key = run.spec.idempotency_key.clone()?;
+    Some((run.metadata.namespace.clone().unwrap_or_default(), key))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! What this process knows of each Run object, by uid: the next object of a name is another entry.
+//!
+//! # Guarantees
+//! - The watch adds and removes entries: an event of one object at once, a list at its end. Nothing else decides which
+//!   Runs there are.
+//! - A Run for which nothing is left to do before its TTL is kept by what identifies it alone.
+//! - A Run that this process remembers has an entry. One that the watch lacks stays, as [`Known::Gone`], until nothing is
+//!   left to do for it: in one step with the list that lacks it, so that its Workspace never seems unneeded in between.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use tokio::sync::Notify;
+
+use crate::api::{Phase, Run, WorkspaceKey, finalizer, workspace_ref::WorkspaceKind};
+use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, scope::Scope};
+use crate::decide::{
+    time::later,
+    workspace::in_use::{needs_any, needs_workspace, pinned_elsewhere},
+};
+use crate::util::lock;
+
+/// Pause before a deletion is tried again that was refused or not answered, or that the watch has not shown.
+const DELETED_AGAIN: Duration = Duration::from_mins(1);
+
+/// What is known of one Run object.
+#[derive(Clone, Debug)]
+pub enum Known {
+    /// It may need something.
+    Active(Arc<Run>),
+    /// Only its metadata can be read.
+    Bad(Arc<BadObject>),
+    /// It has ended and was released, and nothing is left to do before its TTL.
+    Ended(Arc<EndedRun>),
+    /// The watch lacks it, and this process remembers it: its last version.
+    Gone(Arc<Run>),
+}
+
+/// What is kept of a Run for which nothing is left to do.
+#[derive(Clone, Debug)]
+pub struct EndedRun {
+    /// The version that was found so.
+    pub object: ObjectVersion,
+    /// How it has ended.
+    pub phase: Phase,
+    /// Time of the wall clock at which its TTL deletes it.
+    pub expires: Option<Timestamp>,
+}
+
+impl From<Maybe<Run>> for Known {
+    fn from(object: Maybe<Run>) -> Self {
+        match object {
+            Maybe::Good(run) => Self::Active(run),
+            Maybe::Bad(bad) => Self::Bad(bad),
+        }
+    }
+}
+
+impl Known {
+    /// The object's uid, namespace and name.
+    pub fn identity(&self) -> [&str; 3] {
+        let meta = match self {
+            Self::Active(run) | Self::Gone(run) => &run.metadata,
+            Self::Bad(bad) => &bad.metadata,
+            Self::Ended(ended) => {
+                let ObjectVersion {
+                    uid,
+                    namespace,
+                    name,
+                    ..
+                } = &ended.object;
+                return [uid, namespace, name];
+            }
+        };
+        [&meta.uid, &meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default())
+    }
+
+    /// Its uid, shared with what is kept of it.
+    fn uid(&self) -> Arc<str> {
+        if let Self::Ended(ended) = self {
+            return Arc::clone(&ended.object.uid);
+        }
+        let [uid, ..] = self.identity();
+        Arc::from(uid)
+    }
+
+    /// The Workspace whose changes concern it: it has not ended, or is being deleted.
+    pub fn waits_for(&self) -> Option<WorkspaceKey> {
+        let Self::Active(run) = self else { return None };
+        let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
+        waits.then(|| workspace_of(run))
+    }
+
+    /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need
+    /// any Workspace that it could reference, while it has the finalizer. One that the watch lacks needs it for the
+    /// cancellation of its run.
+    pub fn needs(&self, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
+        match self {
+            Self::Active(run) => workspace_of(run) == *key && needs_workspace(run, base_url),
+            Self::Bad(bad) => {
+                let namespace = bad.metadata.namespace.as_deref().unwrap_or_default();
+                finalizer::present(&bad.metadata)
+                    && (key.namespace.is_empty() || key.namespace == namespace)
+            }
+            Self::Gone(run) => workspace_of(run) == *key && !pinned_elsewhere(run, base_url),
+            Self::Ended(_) => false,
+        }
+    }
+
+    /// Shares the workload, which is immutable and may have a megabyte, with an earlier version.
+    fn share(&mut self, older: Option<&Self>) {
+        if let (Self::Active(run), Some(Self::Active(older) | Self::Gone(older))) = (self, older)
+            && let Some(run) = Arc::get_mut(run)
+        {
+            run.spec.workload.share(&older.spec.workload);
+        }
+    }
+}
+
+fn workspace_of(run: &Run) -> WorkspaceKey {
+    WorkspaceKey::of(
+        &run.spec.workspace_ref(),
+        &run.namespace().unwrap_or_default(),
+    )
+}
+
+/// An entry before and after an event.
+#[derive(Debug)]
+pub struct Change {
+    /// Its uid.
+    pub uid: Arc<str>,
+    /// `None`: it is new.
+    pub old: Option<Known>,
+    /// `None`: it is removed.
+    pub new: Option<Known>,
+}
+
+impl Change {
+    /// The Workspace that the Run needed until now.
+    pub fn unneeded(&self) -> Option<WorkspaceKey> {
+        let needing = |known: &Option<Known>| match known {
+            Some(Known::Active(run)) => needs_any(run).then(|| workspace_of(run)),
+            Some(Known::Gone(run)) => Some(workspace_of(run)),
+            _ => None,
+        };
+        let unneeded = needing(&self.old)?;
+        needing(&self.new).is_none().then_some(unneeded)
+    }
+
+    /// Whether nothing was left to do before for this Run, nor is now.
+    fn is_nothing(&self) -> bool {
+        matches!(self.old, None | Some(Known::Ended(_)))
+            && matches!(self.new, Some(Known::Ended(_)))
+    }
+}
+
+/// The Runs of all scopes.
+#[derive(Default)]
+pub struct RunStore(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    runs: HashMap<Arc<str>, Known>,
+    /// The lists in progress.
+    lists: HashMap<Scope, HashMap<Arc<str>, Known>>,
+}
+
+impl RunStore {
+    /// What is known of the Run with this uid.
+    pub fn get(&self, uid: &str) -> Option<Known> {
+        lock(&self.0).runs.get(uid).cloned()
+    }
+
+    /// Begins a list of this scope; the items of an unfinished one are dropped.
+    pub fn begin(&self, scope: &Scope) {
+        lock(&self.0).lists.insert(scope.clone(), HashMap::new());
+    }
+
+    /// Adds a Run of the list.
+    pub fn list(&self, scope: &Scope, mut known: Known) {
+        let mut table = lock(&self.0);
+        let Table { runs, lists } = &mut *table;
+        let uid = known.uid();
+        known.share(runs.get(&uid));
+        lists.entry(scope.clone()).or_default().insert(uid, known);
+    }
+
+    /// Ends the list, which replaces the Runs of its scope. `last`: the last version of one that this process remembers.
+    pub fn listed(&self, scope: &Scope, last: impl Fn(&str) -> Option<Arc<Run>>) -> Vec<Change> {
+        let mut table = lock(&self.0);
+        let Table { runs, lists } = &mut *table;
+        let listed = lists.remove(scope).unwrap_or_default();
+        let lacks = |(uid, known): &(&Arc<str>, &Known)| {
+            let [_, namespace, _] = known.identity();
+            scope.covers(namespace) && !listed.contains_key(*uid)
+        };
+        let lacking: Vec<Arc<str>> = runs
+            .iter()
+            .filter(lacks)
+            .map(|(uid, _)| Arc::clone(uid))
+            .collect();
+        let gone = lacking.into_iter().map(|uid| {
+            let last = last(&uid);
+            replace(runs, uid, last.map(Known::Gone))
+        });
+        let mut changes: Vec<Change> = gone.collect();
+        for (uid, known) in listed {
+            let change = replace(runs, uid, Some(known));
+            if !change.is_nothing() {
+                changes.push(change);
+            }
+        }
+        changes
+    }
+
+    /// Puts in a Run that was created or changed.
+    pub fn put(&self, mut known: Known) -> Change {
+        let mut table = lock(&self.0);
+        let uid = known.uid();
+        known.share(table.runs.get(&uid));
+        replace(&mut table.runs, uid, Some(known))
+    }
+
+    /// Takes in that the watch lacks a Run. `last`: its last version, if this process remembers it.
+    pub fn gone(&self, uid: &str, last: Option<Arc<Run>>) -> Change {
+        let mut table = lock(&self.0);
+        replace(&mut table.runs, Arc::from(uid), last.map(Known::Gone))
+    }
+
+    /// Removes a Run that the watch lacks, if nothing is left to do for it: `over` says so, and forgets it. In one step:
+    /// the watch may show it again.
+    pub fn forget(&self, uid: &str, over: impl FnOnce() -> bool) -> Option<Change> {
+        let mut table = lock(&self.0);
+        let gone = matches!(table.runs.get(uid), Some(Known::Gone(_)));
+        (gone && over()).then(|| replace(&mut table.runs, Arc::from(uid), None))
+    }
+
+    /// Strips a Run for which nothing is left to do. False if another version of it is here.
+    pub fn strip(&self, ended: EndedRun) -> bool {
+        let mut table = lock(&self.0);
+        let Some(known) = table.runs.get_mut(&ended.object.uid) else {
+            return false;
+        };
+        let same =
+            matches!(known, Known::Active(run) if ObjectVersion::of(&run.metadata) == ended.object);
+        if same {
+            *known = Known::Ended(Arc::new(ended));
+        }
+        same
+    }
+
+    /// Looks at every Run.
+    pub fn each(&self, look: impl FnMut(&Known)) {
+        lock(&self.0).runs.values().for_each(look);
+    }
+
+    /// The first `most` names of Runs that the Workspace at this base URL must outlive, in order.
+    pub fn still_needing(
+        &self,
+        key: &WorkspaceKey,
+        base_url: Option<&str>,
+        most: usize,
+    ) -> Vec<String> {
+        let mut names = Vec::new();
+        self.each(|known| {
+            if known.needs(key, base_url) {
+                let [_, namespace, name] = known.identity();
+                names.push(key.naming(namespace, name));
+            }
+        });
+        names.sort();
+        names.truncate(most);
+        names
+    }
+
+    /// The Runs whose TTL is over by `wall`. One that is still here a minute later is told again.
+    pub fn take_expired(&self, wall: Timestamp) -> Vec<ObjectVersion> {
+        let mut expired = Vec::new();
+        for known in lock(&self.0).runs.values_mut() {
+            let Known::Ended(ended) = known else { continue };
+            if ended.expires.is_some_and(|at| at <= wall) {
+                expired.push(ended.object.clone());
+                Arc::make_mut(ended).expires = Some(later(wall, DELETED_AGAIN));
+            }
+        }
+        expired
+    }
+}
+
+/// Replaces an entry.
+fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known>) -> Change {
+    let old = match &new {
+        Some(known) => runs.insert(Arc::clone(&uid), known.clone()),
+        None => runs.remove(&uid),
+    };
+    Change { uid, old, new }
+}
+
+/// Runs whose Workspace or namespace has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// Those of one Workspace.
+    Workspace(WorkspaceKey),
+    /// Those of every `ClusterWorkspace` in one namespace.
+    Tenants(String),
+    /// Those of every `ClusterWorkspace`.
+    AllTenants,
+    /// All.
+    All,
+}
+
+/// The Runs that must be reconciled, to be found by a scan.
+#[derive(Default)]
+pub struct Wakes {
+    asked: Mutex<HashSet<Whose>>,
+    more: Notify,
+}
+
+impl Wakes {
+    /// Asks for the Runs of `whose` to be reconciled.
+    pub fn ask(&self, whose: Whose) {
+        lock(&self.asked).insert(whose);
+        self.more.notify_one();
+    }
+
+    /// Waits until there is something to look for, and takes all of it.
+    pub async fn next(&self) -> HashSet<Whose> {
+        loop {
+            self.more.notified().await;
+            let asked = std::mem::take(&mut *lock(&self.asked));
+            if !asked.is_empty() {
+                return asked;
+            }
+        }
+    }
+}
+
+impl Whose {
+    /// What concerns a Run of this namespace with this Workspace.
+    pub fn concerning(namespace: &str, workspace: WorkspaceKey) -> Vec<Self> {
+        let mut all = vec![Self::All];
+        if workspace.kind == WorkspaceKind::ClusterWorkspace {
+            all.extend([Self::AllTenants, Self::Tenants(namespace.to_owned())]);
+        }
+        all.push(Self::Workspace(workspace));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;

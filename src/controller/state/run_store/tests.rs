@@ -1,0 +1,216 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+use crate::api::names;
+use crate::controller::state::fixtures::{key, key_in, merged, phase, run};
+
+use super::*;
+
+fn known(name: &str, fields: Value) -> Known {
+    run(name, fields).into()
+}
+
+fn filled(runs: impl IntoIterator<Item = Known>) -> RunStore {
+    let store = RunStore::default();
+    for known in runs {
+        store.put(known);
+    }
+    store
+}
+
+fn ended(version: &str, expires: Option<Timestamp>) -> EndedRun {
+    let meta = json!({"metadata": {"resourceVersion": version}});
+    let object = run("a", meta);
+    EndedRun {
+        object: ObjectVersion::of(&object.good().unwrap().metadata),
+        phase: Phase::Succeeded,
+        expires,
+    }
+}
+
+fn shared() -> WorkspaceKey {
+    WorkspaceKey {
+        kind: WorkspaceKind::ClusterWorkspace,
+        namespace: String::new(),
+        name: "shared".to_owned(),
+    }
+}
+
+/// Proves: P-run-index
+#[test]
+fn changes_concern_the_runs_of_a_workspace_that_are_unfinished_or_being_deleted() {
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let concerned = |fields| known("a", fields).waits_for();
+    assert_eq!(concerned(phase("Active")), Some(key()));
+    assert_eq!(concerned(phase("Succeeded")), None);
+    assert_eq!(concerned(merged(phase("Succeeded"), deleting)), Some(key()));
+    let of_shared =
+        json!({"spec": {"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}}});
+    assert_eq!(concerned(of_shared), Some(shared()));
+    let own = Whose::concerning("team", key());
+    assert_eq!(own, [Whose::All, Whose::Workspace(key())]);
+    let tenant = Whose::concerning("team", shared());
+    assert!(tenant.contains(&Whose::Tenants("team".to_owned())));
+    assert!(tenant.contains(&Whose::AllTenants));
+}
+
+/// Proves: P-run-index
+#[tokio::test]
+async fn changes_during_a_scan_cost_one_more() {
+    let wakes = Wakes::default();
+    assert!(wakes.next().now_or_never().is_none());
+    for n in 0..1000 {
+        wakes.ask(Whose::Workspace(key_in(&n.to_string())));
+        wakes.ask(Whose::All);
+    }
+    assert_eq!(wakes.next().await.len(), 1001);
+    assert!(wakes.next().now_or_never().is_none());
+}
+
+/// Proves: P-workspace-finalizer, F-undecodable
+#[test]
+fn an_undecodable_run_may_need_any_workspace() {
+    let broken = json!({"metadata": {"finalizers": [names::FINALIZER]}, "spec": {"workload": 1}});
+    let broken = known("broken", broken);
+    assert!(matches!(broken, Known::Bad(_)));
+    let needs = |known: &Known, key: &WorkspaceKey| known.needs(key, Some("https://a"));
+    assert!(needs(&broken, &key()) && needs(&broken, &shared()));
+    assert!(!needs(&broken, &key_in("other")));
+    // Without the finalizer the operator does not manage it.
+    let alien = known("alien", json!({"spec": {"workload": 1}}));
+    assert!(!needs(&alien, &key()));
+}
+
+/// Proves: P-workspace-finalizer
+#[test]
+fn the_first_runs_that_need_a_workspace_are_named_in_order() {
+    let submitted = |n: usize| known(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
+    let store = filled((0..500).rev().map(submitted));
+    let named = store.still_needing(&key(), None, 3);
+    assert_eq!(named, ["run-000", "run-001", "run-002"]);
+    assert!(store.still_needing(&key_in("other"), None, 3).is_empty());
+}
+
+/// Proves: P-workspace-finalizer
+#[test]
+fn the_end_of_a_need_for_a_workspace_is_reported_once() {
+    let submitted = || known("a", json!({"status": {"runId": "r", "phase": "Active"}}));
+    let store = RunStore::default();
+    assert_eq!(store.put(submitted()).unneeded(), None);
+    assert_eq!(store.put(submitted()).unneeded(), None);
+    let over = store.put(known("a", phase("Succeeded")));
+    assert_eq!(over.unneeded(), Some(key()));
+    assert_eq!(store.gone("a", None).unneeded(), None);
+    store.put(submitted());
+    assert_eq!(store.gone("a", None).unneeded(), Some(key()));
+    assert_eq!(store.gone("a", None).unneeded(), None);
+    // One that this process remembers is needed until it is forgotten.
+    store.put(submitted());
+    assert_eq!(store.gone("a", Some(last("a"))).unneeded(), None);
+    let forgotten = store.forget("a", || true).unwrap();
+    assert_eq!(forgotten.unneeded(), Some(key()));
+}
+
+/// The last version of a submitted Run.
+fn last(name: &str) -> Arc<Run> {
+    let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
+    run(name, submitted).good().cloned().unwrap()
+}
+
+/// Proves: D-vanished, P-workspace-finalizer
+#[test]
+fn a_remembered_run_that_the_watch_lacks_needs_its_workspace_until_it_is_forgotten() {
+    let submitted = || known("a", json!({"status": {"runId": "r", "phase": "Active"}}));
+    let needing = |store: &RunStore| store.still_needing(&key(), Some("https://a"), 9);
+    let gone = |store: &RunStore| matches!(store.get("a"), Some(Known::Gone(_)));
+    let store = filled([submitted()]);
+    // A list that lacks it. One that is not remembered is removed with it.
+    store.put(known("b", phase("Active")));
+    store.begin(&Scope::All);
+    let changes = store.listed(&Scope::All, |uid| (uid == "a").then(|| last(uid)));
+    assert_eq!(changes.len(), 2);
+    assert!(gone(&store) && store.get("b").is_none());
+    assert_eq!(needing(&store), ["a"]);
+    assert!(store.forget("a", || false).is_none() && gone(&store));
+    // A list that lacks it once more.
+    store.begin(&Scope::All);
+    store.listed(&Scope::All, |uid| Some(last(uid)));
+    assert!(gone(&store));
+    // The watch shows it again: it is not forgotten, whoever says so.
+    store.put(submitted());
+    assert!(store.forget("a", || panic!("it is there")).is_none());
+    store.gone("a", Some(last("a")));
+    assert!(store.forget("a", || true).is_some());
+    assert!(store.get("a").is_none() && needing(&store).is_empty());
+}
+
+/// Proves: F-stale
+#[test]
+fn a_list_replaces_its_scope_and_no_other() {
+    let elsewhere = json!({"metadata": {"namespace": "other"}});
+    let store = filled([
+        known("a", phase("Active")),
+        known("b", phase("Active")),
+        known("c", elsewhere),
+    ]);
+    let scope = Scope::Namespace("team".to_owned());
+    store.begin(&scope);
+    store.list(&scope, known("dropped", phase("Active")));
+    // The list was interrupted and begins again.
+    store.begin(&scope);
+    store.list(&scope, known("b", phase("Succeeded")));
+    assert!(store.get("a").is_some(), "a list takes effect at its end");
+    let changes = store.listed(&scope, |_| None);
+    let gone = |change: &Change| change.new.is_none();
+    assert_eq!(changes.iter().filter(|change| gone(change)).count(), 1);
+    let there = ["a", "b", "c", "dropped"].map(|uid| store.get(uid).is_some());
+    assert_eq!(there, [false, true, true, false]);
+}
+
+/// Proves: F-stale
+#[test]
+fn an_object_made_again_under_its_name_is_another_one() {
+    let again = json!({"metadata": {"uid": "second"}});
+    let store = filled([known("a", json!({})), known("a", again)]);
+    store.gone("a", None);
+    assert!(store.get("a").is_none() && store.get("second").is_some());
+}
+
+/// Proves: B-ended
+#[test]
+fn only_the_version_that_was_found_settled_is_stripped() {
+    let version = |version| {
+        merged(
+            phase("Succeeded"),
+            json!({"metadata": {"resourceVersion": version}}),
+        )
+    };
+    let store = filled([known("a", version("1"))]);
+    assert!(!store.strip(ended("2", None)), "the watch has not shown it");
+    assert!(store.strip(ended("1", None)));
+    assert!(matches!(store.get("a"), Some(Known::Ended(_))));
+    assert!(!store.strip(ended("1", None)), "it is already");
+    store.put(known("a", version("3")));
+    assert!(matches!(store.get("a"), Some(Known::Active(_))));
+    assert!(size_of::<Known>() <= 16 && size_of::<EndedRun>() <= 96);
+}
+
+/// Proves: B-ended
+#[test]
+fn a_ttl_is_over_once_and_again_if_the_object_stays() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let store = filled([Known::Ended(Arc::new(ended("1", Some(at(100)))))]);
+    assert!(store.take_expired(at(99)).is_empty());
+    let expired = store.take_expired(at(100));
+    assert_eq!(expired, [ended("1", None).object]);
+    assert!(store.take_expired(at(159)).is_empty());
+    assert_eq!(store.take_expired(at(160)).len(), 1);
+    store.put(Known::Ended(Arc::new(ended("2", None))));
+    assert!(store.take_expired(at(999)).is_empty());
+}
