@@ -154,7 +154,7 @@ reasons! {
     RunNotFound,
     /// The mirror is up to date.
     Mirrored,
-    /// It is up to date, and read by polls between the turns for an event stream.
+    /// The mirror is up to date, by polls: there is no place for the run's event stream.
     Polled,
     /// The service can't be reached, or answers with errors.
     ServiceUnavailable,
