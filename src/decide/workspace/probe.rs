@@ -133,8 +133,7 @@ pub fn assess(
     }
 }
 
-/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe, even
-/// if each answer words it in another way.
+/// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe.
 fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
     let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
         return false;
@@ -146,7 +145,8 @@ fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
             .collect()
     };
     current.observed_generation == next.observed_generation
-        && (&then.code, then.http_status) == (&now.code, now.http_status)
+        && (&then.code, then.http_status, &then.message)
+            == (&now.code, now.http_status, &now.message)
         && gist(current) == gist(next)
 }
 
