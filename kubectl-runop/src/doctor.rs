@@ -103,7 +103,13 @@ pub(crate) async fn in_cluster(
     } = cluster;
     let mut findings: Vec<Finding> = api_server(client).await.into();
     if findings[0].verdict != Verdict::Ok {
-        let rest = [RUN_ACCEPTED, NAMES_ARE_OURS, NONE_STALLED, PERMISSIONS, ALLOW_LIST];
+        let rest = [
+            RUN_ACCEPTED,
+            NAMES_ARE_OURS,
+            NONE_STALLED,
+            PERMISSIONS,
+            ALLOW_LIST,
+        ];
         findings.extend(rest.map(|check| check.not_tried(NO_ANSWER)));
         return Examined {
             findings,
@@ -117,7 +123,7 @@ pub(crate) async fn in_cluster(
     });
     findings.push(other_groups(client).await);
     let seen = workspaces(client, namespace, !apply).await;
-    findings.push(seen.finding);
+    findings.extend(seen.findings);
     findings.push(stalled(cluster).await);
     let (place, name) = (&operator.operator_namespace, &operator.operator_name);
     findings.push(at_work(client, place, name).await);
@@ -201,7 +207,9 @@ async fn stalled(cluster: &Cluster) -> Finding {
     let namespace = &cluster.namespace;
     let runs: Vec<Run> = match pages(&cluster.runs(), ListParams::default()).await {
         Ok(runs) => runs,
-        Err(refused) => return NONE_STALLED.unread(&refused, &format!("list the Runs of {namespace}")),
+        Err(refused) => {
+            return NONE_STALLED.unread(&refused, &format!("list the Runs of {namespace}"));
+        }
     };
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let waiting = runs
@@ -255,7 +263,9 @@ async fn permissions(
                 let name = name.map(|name| format!(" {name}")).unwrap_or_default();
                 missing.push(format!("{verb} {resource}{name}"));
             }
-            Err(refused) => return PERMISSIONS.unread(&refused, "ask for the permissions of others"),
+            Err(refused) => {
+                return PERMISSIONS.unread(&refused, "ask for the permissions of others");
+            }
         }
         asked += 1;
     }
