@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &CheckArgs) -> Result<ExitCode, StartError> {
     let mut taking = Vec::new();
     if findings[0].verdict == Verdict::Ok {
         let workspaces = checks::workspaces(&client, &args.namespace, true).await;
-        findings.push(workspaces.finding);
+        findings.extend(workspaces.findings);
         taking = workspaces.taking;
         let (namespace, name) = (&args.operator_namespace, &args.operator_name);
         findings.push(checks::at_work(&client, namespace, name).await);

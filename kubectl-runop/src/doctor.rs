@@ -123,7 +123,7 @@ pub(crate) async fn in_cluster(
     });
     findings.push(other_groups(client).await);
     let seen = workspaces(client, namespace, !apply).await;
-    findings.push(seen.finding);
+    findings.extend(seen.findings);
     findings.push(stalled(cluster).await);
     let (place, name) = (&operator.operator_namespace, &operator.operator_name);
     findings.push(at_work(client, place, name).await);

@@ -23,11 +23,12 @@ const BETWEEN: Duration = Duration::from_secs(1);
 
 const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
 const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
+const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
 /// What was seen of the Workspaces that the Runs of a namespace may name.
 pub struct Workspaces {
-    /// Whether they are Ready.
-    pub finding: Finding,
+    /// Whether they are Ready; of ClusterWorkspaces only if they are not known.
+    pub findings: Vec<Finding>,
     /// Those that take Runs.
     pub taking: Vec<String>,
     /// What those of the namespace name: Secrets, base URLs.
@@ -35,7 +36,7 @@ pub struct Workspaces {
 }
 
 /// Reads them, and waits for those that are still being checked, for 20 s at most. That there is none fails, unless the
-/// namespace `may_lack` one. ClusterWorkspaces that can't be read prevent nothing.
+/// namespace `may_lack` one.
 pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Workspaces {
     let kind = ApiResource::erase::<Workspace>(&());
     let api = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -44,25 +45,25 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
         Err(refused) => {
             let what = format!("list the Workspaces of {namespace}");
             return Workspaces {
-                finding: READY.unread(&refused, &what),
+                findings: vec![READY.unread(&refused, &what)],
                 taking: Vec::new(),
                 specs: Vec::new(),
             };
         }
     };
     let specs: Vec<WorkspaceSpec> = seen.iter().filter_map(|w| w.spec.clone()).collect();
-    let unread = match shared(client, namespace).await {
-        Ok(shared) => {
-            seen.extend(shared);
-            String::new()
+    let mut findings = Vec::new();
+    match shared(client, namespace).await {
+        Ok(shared) => seen.extend(shared),
+        Err(refused) => {
+            let what = "list ClusterWorkspaces, or read the namespace, whose labels decide";
+            findings.push(SHARED.unread(&refused, what));
         }
-        Err(refused) => format!(" ClusterWorkspaces are left out: {}.", refused.why()),
-    };
-    let mut finding = judged(&seen, namespace, may_lack);
-    finding.saw.push_str(&unread);
+    }
+    findings.push(judged(&seen, namespace, may_lack));
     let ready = seen.into_iter().filter(|w| w.trouble.is_none());
     Workspaces {
-        finding,
+        findings,
         taking: ready.map(|workspace| workspace.name).collect(),
         specs,
     }

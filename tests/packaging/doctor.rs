@@ -304,6 +304,27 @@ async fn a_missing_workspace_and_a_missing_operator_are_named() {
 
 /// Proves: I-doctor
 #[tokio::test]
+async fn cluster_workspaces_that_may_not_be_read_are_not_tried() {
+    let space = Space::new().await;
+    let right = ["--verb=list", "--resource=workspaces.run-operator.dev"];
+    let role = [&["create", "role", "reader"], &right[..]].concat();
+    space.kubectl(&role, "").unwrap();
+    let binding = ["create", "rolebinding", "reader", "--role=reader"];
+    let binding = [&binding[..], &["--user=reader"]].concat();
+    space.kubectl(&binding, "").unwrap();
+    let admin = space.control_plane.kubeconfig();
+    let (told, _) = in_space(&space, admin, &["--read-only", "--as=reader"]);
+    let words = [
+        "note  the ClusterWorkspaces are known",
+        "may not list ClusterWorkspaces",
+        "there is none in the namespace",
+    ];
+    says(&told, &words);
+    assert!(!told.contains("All checks passed"), "{told}");
+}
+
+/// Proves: I-doctor
+#[tokio::test]
 async fn a_missing_right_and_a_silent_service_are_named() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();

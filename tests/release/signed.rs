@@ -44,7 +44,7 @@ fn signature_and_attestations_are_needed_of_one_key() {
     let (ours, another) = (keys(&dist, "ours"), keys(&dist, "another"));
     let published = done(&dist.script("publish", &[]));
     let references: Vec<&str> = published.lines().collect();
-    assert_eq!(references.len(), 3, "{published}");
+    assert_eq!(references.len(), 4, "{published}");
 
     // Attested, and not signed.
     let predicate = dist.path("homes/predicate.json").display().to_string();
