@@ -59,7 +59,7 @@ impl Quickstart {
             }
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
             // The first never ends, and the other needs its program in the PATH.
-            if words.last() != Some(&"-w") && words[0] != "runs" {
+            if words.last() != Some(&"-w") && words[0] != "runop" {
                 self.kubectl(&words, "").await;
             }
         }
