@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Proves: K-proxy
+    /// Proves: K-plugin
     #[rstest]
     #[case::of_another("other.example", Some("http://me:secret@proxy.example:3128/"))]
     #[case::of_the_proxy("proxy.example", Some("http://me:secret@proxy.example:3128/"))]
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(proxy.map(|uri| uri.to_string()).as_deref(), expected);
     }
 
-    /// Proves: K-proxy
+    /// Proves: K-plugin
     #[test]
     fn the_clusters_own_proxy_is_that_of_the_context() {
         let kubeconfig = r"

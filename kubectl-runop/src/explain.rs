@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(retry_is_pointless(&run), None);
     }
 
-    /// Proves: K-retry
+    /// Proves: K-change
     #[rstest]
     #[case(new(), "resumes automatically")]
     #[case(active(), "resumes automatically")]

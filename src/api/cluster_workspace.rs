@@ -93,7 +93,7 @@ mod tests {
         spec.allows(&labels).unwrap()
     }
 
-    /// Proves: P-cluster-workspace
+    /// Proves: P-tenancy
     #[test]
     fn no_selector_allows_no_namespace_and_an_empty_one_all() {
         let none = ClusterWorkspaceSpec::default();

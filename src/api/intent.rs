@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Proves: I-formats-later
+    /// Proves: I-upgrade
     #[test]
     fn an_end_of_a_later_version_keeps_its_phase() {
         for (phase, reason) in [

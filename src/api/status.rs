@@ -257,7 +257,7 @@ fn reason_of_refusal<'de, D: Deserializer<'de>>(stored: D) -> Result<Reason, D::
 mod tests {
     use super::*;
 
-    /// Proves: I-formats-later
+    /// Proves: I-upgrade
     #[test]
     fn a_refusal_of_a_later_version_is_one_without_an_end() {
         let stored =

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Proves: F-deep
+    /// Proves: F-heavy
     #[test]
     fn a_workload_of_any_depth_is_kept_and_given_back_as_it_is() {
         let deep = format!(

@@ -128,7 +128,7 @@ mod tests {
         assert!(ended(Some(&refusal), &LastEvents::default(), 10) >= POLLS.1);
     }
 
-    /// Proves: P-stream-kept, F-reads
+    /// Proves: P-stream-places, F-reads
     #[test]
     fn the_pause_grows_while_nothing_new_is_told() {
         let last = LastEvents::default();

@@ -377,7 +377,7 @@ impl RawAnswer {
 mod tests {
     use super::*;
 
-    /// Proves: F-deep
+    /// Proves: F-heavy
     #[test]
     fn a_record_is_sorted_unless_it_is_nested_too_deep() {
         let nested = |levels: usize| {

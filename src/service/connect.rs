@@ -370,7 +370,7 @@ mod tests {
         (0..count).map(|_| clients.place()).collect()
     }
 
-    /// Proves: P-streams-shared
+    /// Proves: P-files
     #[test]
     fn streams_share_connections_up_to_the_contract_s_limit() {
         let clients = stream_clients();
@@ -392,7 +392,7 @@ mod tests {
         drop(last);
     }
 
-    /// Proves: P-streams-shared
+    /// Proves: P-files
     #[test]
     fn without_another_client_the_first_is_overfull() {
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -240,7 +240,7 @@ mod tests {
         assert!(header.is_sensitive());
     }
 
-    /// Proves: R6, R7, X-token, X-headers
+    /// Proves: R6, R7, X-token
     #[rstest]
     #[case(b"", TokenError::Empty)]
     #[case(b" \n\t", TokenError::Empty)]
@@ -275,7 +275,7 @@ mod tests {
         assert!(credentials.token.header().unwrap().is_sensitive());
     }
 
-    /// Proves: R4, X-headers
+    /// Proves: R4, X-token
     #[rstest]
     #[case("")]
     #[case("a b")]
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(WorkspaceId::parse(text), Err(Illegal::WorkspaceId));
     }
 
-    /// Proves: X-run-id
+    /// Proves: X-forged
     #[rstest]
     #[case("run-1", "run-1")]
     #[case("a/b", "a%2Fb")]
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(url.path(), format!("/api/runs/{segment}"));
     }
 
-    /// Proves: X-run-id
+    /// Proves: X-forged
     #[rstest]
     #[case("")]
     #[case(".")]
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(IdempotencyKey::parse(&longest).unwrap().as_str(), longest);
     }
 
-    /// Proves: X-headers
+    /// Proves: X-token
     #[rstest]
     #[case("")]
     #[case("a b")]

@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(one_line("a\r\nb\u{1b}[31m\u{85}\0", 64), "a  b [31m");
     }
 
-    /// Proves: R11, X-headers
+    /// Proves: R11, X-token
     #[test]
     fn a_request_id_that_could_forge_a_log_line_is_dropped() {
         assert_eq!(request_id(b"req-1").as_deref(), Some("req-1"));

@@ -35,7 +35,7 @@ const BUSY: [&str; 5] = [
 /// What it has no more of than before its first Run; the connections to the API server may vary by one or two.
 const HELD: [&str; 2] = ["process_open_fds", "run_operator_tasks"];
 
-/// Proves: F-outage, B-steady
+/// Proves: F-outage, B-ended
 #[tokio::test]
 async fn futile_calls_in_an_outage_do_not_grow_with_the_runs_and_nothing_is_left() {
     let _turn = crate::TURN.lock().await;

@@ -76,7 +76,7 @@ const ILLEGAL: &str = "its runId can't be used";
 const OTHER: &str = "it names another runId than the one asked for";
 
 /// Why a create, a read and a cancellation of `run-1` can't use this answer; nothing where it is not asked.
-/// Proves: S-run, E-getRun, F-violation, P-run-id-conflict
+/// Proves: S-run, E-getRun, F-final, P-run-id-at-once
 #[rstest]
 #[case::empty("", [NOT_JSON, NOT_JSON, ""])]
 #[case::html("<html>sign in</html>", [NOT_JSON; 3])]

@@ -16,7 +16,7 @@ fn packed(status: &str, coding: &str, media_type: &str) -> Step {
     answer(status, &[&coding, &media_type, "X-Request-ID: req-1"], BOMB)
 }
 
-/// Proves: X-memory
+/// Proves: X-caps
 #[rstest]
 #[case::gzip("gzip")]
 #[case::in_capitals("GZIP")]
@@ -49,7 +49,7 @@ async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &
     }
 }
 
-/// Proves: X-memory
+/// Proves: X-caps
 #[tokio::test]
 async fn a_packed_problem_teaches_its_status_alone() {
     let problem = packed("409 Conflict", "gzip", "application/problem+json");

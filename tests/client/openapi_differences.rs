@@ -52,7 +52,7 @@ fn get(path: &str) -> Request {
     with_token("GET", path, "")
 }
 
-/// Proves: L-document
+/// Proves: L-contract
 #[test]
 fn a_request_that_keeps_to_the_document_is_let_pass() {
     for request in [
@@ -75,7 +75,7 @@ fn differs(request: Request, why: &str) {
     assert!(found[0].contains(why), "{found:?}");
 }
 
-/// Proves: L-document
+/// Proves: L-contract
 #[test]
 fn a_request_that_differs_from_the_document_is_found() {
     let basic = [("authorization", "Basic eA==")];

@@ -73,7 +73,7 @@ fn keys<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
 }
 
 /// Else tests/support/src/openapi has to be taught what they mean.
-/// Proves: L-document
+/// Proves: L-contract
 #[test]
 fn the_schemas_use_only_keywords_shared_with_json_schema() {
     let mut used = BTreeSet::new();
@@ -119,7 +119,7 @@ fn request(arrived: &Arrived) -> Request {
     }
 }
 
-/// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-document
+/// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-contract
 #[tokio::test]
 async fn the_client_sends_what_the_document_declares_and_nothing_else() {
     let document = Document::pinned();

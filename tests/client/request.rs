@@ -99,7 +99,7 @@ async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     }
 }
 
-/// Proves: S-paths, S-run, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared, X-run-id
+/// Proves: S-paths, S-run, E-getRun, E-cancelRun, E-streamRunEvents, P-files, X-forged
 #[rstest]
 #[case("run-1", "run-1")]
 #[case::that_could_lead_elsewhere("../r:cancel?x", "..%2Fr%3Acancel%3Fx")]

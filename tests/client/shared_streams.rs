@@ -39,7 +39,7 @@ async fn count(service: &Reference, what: &str) -> u64 {
     service.stats().await[what].as_u64().unwrap()
 }
 
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[tokio::test]
 async fn event_streams_over_http2_share_connections() {
     let service = Reference::start_with_tls(&[]).await;
@@ -53,7 +53,7 @@ async fn event_streams_over_http2_share_connections() {
     within(client.version()).await.unwrap();
 }
 
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[tokio::test]
 async fn with_h2c_streams_by_plain_http_share_a_connection() {
     let service = Reference::start(&[]).await;
@@ -69,7 +69,7 @@ async fn with_h2c_streams_by_plain_http_share_a_connection() {
     assert_eq!(count(&service, "openConnections").await, 3);
 }
 
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[tokio::test]
 async fn a_service_that_allows_fewer_streams_gets_as_many_as_the_contract_says() {
     let service = Reference::start_with_tls(&["--http2-streams", "20"]).await;

@@ -90,7 +90,7 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     assert_eq!(server.requests()[1].headers("last-event-id"), ["1"]);
 }
 
-/// Proves: L-contract, X-sse-caps
+/// Proves: L-contract, X-sse
 #[rstest]
 #[case::of_a_line(("eventLineBytes: 65536", "eventLineBytes: 2048"), 2049, 1)]
 #[case::of_an_event(("eventBytes: 262144", "eventBytes: 2048"), 1024, 2)]
@@ -114,7 +114,7 @@ async fn a_cap_of_the_stream_is_a_number_of_the_contract_file(
     assert!(matches!(kept, Some(StreamItem::Event(_))), "{kept:?}");
 }
 
-/// Proves: X-sse-idle
+/// Proves: P-stream-places
 #[rstest]
 #[case::from_the_start(vec![stream_head(), Step::Hang])]
 #[case::within_an_event(vec![stream_head(), send("id: 1\ndata: a\n"), Step::Hang])]
@@ -174,7 +174,7 @@ async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
     assert!(defect.ends_with("it is no event stream"), "{defect}");
 }
 
-/// Proves: X-headers
+/// Proves: X-token
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1")]
 #[case::a_nul("a\0b")]

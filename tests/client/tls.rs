@@ -76,7 +76,7 @@ async fn not_trusted(server: &Server, config: ClientConfig, why: &str) {
     assert!(server.requests().is_empty());
 }
 
-/// Proves: X-tls
+/// Proves: X-allow-list
 #[rstest]
 #[case::of_another_authority((CERTIFICATE, KEY), "127.0.0.1", OTHER_CA, "UnknownIssuer")]
 #[case::for_another_name((CERTIFICATE, KEY), "localhost", CA, "not valid for name")]
@@ -93,7 +93,7 @@ async fn a_certificate_that_proves_nothing_is_refused_before_the_token(
     not_trusted(&server, https(host, server.port, ca), why).await;
 }
 
-/// Proves: X-tls
+/// Proves: X-allow-list
 #[rstest]
 #[case::tls_1_2(&rustls::version::TLS12)]
 #[case::tls_1_3(&rustls::version::TLS13)]
@@ -108,7 +108,7 @@ async fn a_server_that_speaks_one_version_alone_is_called(
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.
-/// Proves: X-tls
+/// Proves: X-allow-list
 #[tokio::test]
 async fn tls_before_1_2_is_not_spoken_and_no_token_is_sent() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -160,7 +160,7 @@ async fn first_lines(alpn: &[&str], stream: Vec<Step>) -> Vec<String> {
     lines
 }
 
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[tokio::test]
 async fn http_2_is_used_if_offered_by_streams_apart_from_calls() {
     // What every HTTP/2 connection begins with; the server of these tests can't answer it.
@@ -182,7 +182,7 @@ fn is_child_trusting(test: &str, file: &str) -> bool {
     is_child_with(test, &[("SSL_CERT_FILE", file.as_str()), folder])
 }
 
-/// Proves: X-tls
+/// Proves: X-allow-list
 #[tokio::test]
 async fn without_a_bundle_the_system_s_authorities_are_trusted() {
     let test = "tls::without_a_bundle_the_system_s_authorities_are_trusted";
@@ -194,7 +194,7 @@ async fn without_a_bundle_the_system_s_authorities_are_trusted() {
     within(client.version()).await.unwrap();
 }
 
-/// Proves: X-tls
+/// Proves: X-allow-list
 #[tokio::test]
 async fn without_a_bundle_no_other_authority_is_trusted() {
     let test = "tls::without_a_bundle_no_other_authority_is_trusted";

@@ -46,7 +46,7 @@ const NOTES: &[&str] = &[
     "[`", "`]", "::", "rule ", "Spec`", "schema", "TODO", "kube", "serde", "  ",
 ];
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[test]
 fn every_field_is_explained_for_its_users() {
     walk_all(|path, schema| {
@@ -63,7 +63,7 @@ fn every_field_is_explained_for_its_users() {
     });
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[test]
 fn every_kind_has_a_short_name_and_is_in_the_category() {
     for (crd, short_name) in all().into_iter().zip(["rn", "rws", "rcws"]) {
@@ -74,7 +74,7 @@ fn every_kind_has_a_short_name_and_is_in_the_category() {
 }
 
 /// A server shows those of a Workspace in `kubectl.rs`.
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[test]
 fn workspaces_of_both_kinds_have_the_same_columns() {
     let columns = |crd: CustomResourceDefinition| {
@@ -84,7 +84,7 @@ fn workspaces_of_both_kinds_have_the_same_columns() {
     assert_eq!(columns(crd::workspace()), columns(crd::cluster_workspace()));
 }
 
-/// Proves: P-no-defaults, P-status-default
+/// Proves: P-no-defaults
 #[test]
 fn a_spec_has_no_defaults_and_a_status_has_one() {
     let mut defaults = Vec::new();
@@ -140,7 +140,7 @@ fn every_rule_has_a_path_a_reason_and_a_remedy() {
 }
 
 /// GitOps tools compare what they apply with what is there.
-/// Proves: P-generated
+/// Proves: I-crds
 #[tokio::test]
 async fn the_server_adds_nothing_to_a_crd_or_the_policy() {
     let space = Space::new().await;

@@ -44,7 +44,7 @@ fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
     columns.iter().map(own).collect()
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[tokio::test]
 async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     let space = Space::new().await;
@@ -69,7 +69,7 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     );
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[tokio::test]
 async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;
@@ -99,7 +99,7 @@ async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     assert_eq!(json!(row[..6]), cells);
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[rstest]
 #[case::phase("status.phase=Active", "status.phase=Pending")]
 #[case::provider("spec.provider=p", "spec.provider=q")]
@@ -121,7 +121,7 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
     }
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[rstest]
 #[case::run("run", "One Run object is one run")]
 #[case::run_conditions("run.status.conditions", "Time of the last change of the status.")]

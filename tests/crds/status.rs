@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::namespace::{Space, assert_immutable, assert_refused};
 
-/// Proves: P-status-default
+/// Proves: P-no-defaults
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]
@@ -63,7 +63,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..count).map(item).collect()
 }
 
-/// Proves: P-explain
+/// Proves: P-no-defaults
 #[rstest]
 #[case::phase(json!({"phase": "Paused"}), "status.phase", "supported values")]
 #[case::observed_generation(json!({"observedGeneration": -2}), "status.observedGeneration", "greater than or equal to -1")]

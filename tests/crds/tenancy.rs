@@ -126,7 +126,7 @@ async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
 }
 
 /// Header values come from these two fields, and from the Secret.
-/// Proves: X-headers
+/// Proves: X-token
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1", "should match")]
 #[case::a_line_feed("a\nb", "should match")]
@@ -151,7 +151,7 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 }
 
 /// The schema refuses these before the operator reads them; its own check is the fence behind.
-/// Proves: X-allow-list, P-secret-ref
+/// Proves: X-allow-list, X-references
 #[rstest]
 #[case("runs.example.com/api/v1")]
 #[case("ftp://runs.example.com")]

@@ -71,7 +71,7 @@ async fn a_run_that_can_t_be_right_is_refused(
     assert_refused(space.create("Run", "a", spec).await, path, message);
 }
 
-/// Proves: P-secret-ref
+/// Proves: X-references
 #[rstest]
 #[case::long_url(json!({"baseUrl": format!("https://a.example/{}", "x".repeat(500))}), "spec.baseUrl", "more than 512")]
 #[case::empty_id(json!({"workspaceId": ""}), "spec.workspaceId", "at least 1 chars")]
@@ -94,7 +94,7 @@ async fn a_workspace_that_can_t_be_right_is_refused(
 
 const TERM: &str = "spec.namespaceSelector.matchExpressions[0]";
 
-/// Proves: P-cluster-workspace
+/// Proves: P-tenancy
 #[rstest]
 #[case::operator(json!([{"key": "a", "operator": "Near"}]), "operator", "supported values")]
 #[case::no_key(json!([{"operator": "Exists"}]), "key", "Required value")]

@@ -24,7 +24,7 @@ fn assert_workload_refused(answer: Answer) {
     }
 }
 
-/// Proves: P-immutable, P-workload-fences
+/// Proves: P-immutable
 #[rstest]
 #[case::image(json!({"image": "x"}), json!({"image": "y"}))]
 #[case::changed_key(json!({"image": "x", "a": 1}), json!({"image": "x", "a": 2}))]
@@ -56,7 +56,7 @@ async fn a_workload_can_t_be_changed(#[case] before: Value, #[case] after: Value
 
 /// The reason for the policy: the part of an open object that CEL in the CRD sees, on a server without the
 /// policy.
-/// Proves: P-immutable, P-workload-fences
+/// Proves: P-immutable
 #[tokio::test]
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
@@ -115,7 +115,7 @@ fn number(cell: &str) -> &str {
 }
 
 /// The tests below try the nulls.
-/// Proves: P-numbers
+/// Proves: P-same-bytes
 #[tokio::test]
 async fn the_api_server_does_to_numbers_and_nulls_what_is_documented() {
     let kept = ["9007199254740993", "9223372036854775807"];
@@ -137,7 +137,7 @@ async fn the_api_server_does_to_numbers_and_nulls_what_is_documented() {
     }
 }
 
-/// Proves: P-numbers
+/// Proves: P-same-bytes
 #[tokio::test]
 async fn a_null_in_a_workload_survives_create_and_server_side_apply() {
     let space = Space::new().await;
@@ -149,7 +149,7 @@ async fn a_null_in_a_workload_survives_create_and_server_side_apply() {
 }
 
 /// `kubectl apply` without `--server-side` drops nulls before it sends anything.
-/// Proves: P-numbers
+/// Proves: P-same-bytes
 #[tokio::test]
 async fn a_null_in_a_workload_is_dropped_by_client_side_apply() {
     let space = Space::new().await;

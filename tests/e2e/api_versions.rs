@@ -90,7 +90,7 @@ async fn migrate(world: &World, version: &str) {
     }
 }
 
-/// Proves: I-api-versions
+/// Proves: I-upgrade
 #[tokio::test]
 async fn runs_live_through_another_stored_version_and_back() {
     let mut world = World::with(Setup {

@@ -47,7 +47,7 @@ async fn until_connections(world: &World, count: usize) {
     .await;
 }
 
-/// Proves: P-list-streamed
+/// Proves: F-outage
 #[tokio::test]
 async fn a_start_reads_each_kind_by_one_request() {
     let mut world = World::with(Setup {
@@ -93,7 +93,7 @@ async fn a_start_reads_each_kind_by_one_request() {
     assert_eq!(read, once);
 }
 
-/// Proves: P-one-connection
+/// Proves: F-outage
 #[tokio::test]
 async fn requests_in_flight_share_one_connection_watches_another() {
     let world = World::with_flags(&SHORT_WATCHES).await;
@@ -109,7 +109,7 @@ async fn requests_in_flight_share_one_connection_watches_another() {
 }
 
 /// No other request delays those of the Lease.
-/// Proves: P-one-connection
+/// Proves: F-outage
 #[tokio::test]
 async fn the_requests_of_the_lease_have_their_own_connection() {
     let world = World::with(Setup {
@@ -126,7 +126,7 @@ async fn the_requests_of_the_lease_have_their_own_connection() {
 }
 
 /// Without a ping, a connection on which nothing comes back would be used for ever.
-/// Proves: P-one-connection
+/// Proves: F-outage
 #[tokio::test]
 async fn connections_that_answer_no_ping_are_replaced() {
     /// The silence before a ping, and the time for its answer.

@@ -20,7 +20,7 @@ fn requests(world: &World, resource: &str) -> Vec<String> {
 
 /// Runs are read only when an event says that they have changed, and are held in each state until the test lets them go
 /// on.
-/// Proves: P-events-bounded, B-writes, B-events, B-calls
+/// Proves: P-events, B-writes
 #[tokio::test]
 async fn a_runs_whole_life_stays_within_the_budget() {
     const STATES: [&str; 4] = ["queued", "provisioning", "running", "succeeded"];
@@ -55,7 +55,7 @@ async fn a_runs_whole_life_stays_within_the_budget() {
     assert!(calls("gets") < STATES.len() as u64, "{run}");
 }
 
-/// Proves: B-idle
+/// Proves: B-writes
 #[tokio::test]
 async fn idle_runs_cost_no_write_however_often_they_are_polled() {
     let world = World::with(Setup {

@@ -27,7 +27,7 @@ fn refused(program: &mut Command, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-/// Proves: P-exit-2, I-explicit
+/// Proves: P-flags
 #[rstest]
 #[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr", "see run-operator controller --help"])]
 #[case::without_its_value(&["--base-url"], &["--base-url", "value"])]
@@ -69,7 +69,7 @@ fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) 
 }
 
 /// Kubernetes sets a variable whose value is empty.
-/// Proves: I-explicit
+/// Proves: P-flags
 #[test]
 fn an_empty_variable_is_refused_in_one_line() {
     for (name, flag) in [
@@ -85,7 +85,7 @@ fn an_empty_variable_is_refused_in_one_line() {
     }
 }
 
-/// Proves: I-explicit
+/// Proves: P-flags
 #[test]
 fn check_refuses_an_empty_namespace_too() {
     let words = ["--namespace", "value is empty"];
@@ -93,7 +93,7 @@ fn check_refuses_an_empty_namespace_too() {
 }
 
 /// What else is refused is proved in `policy`.
-/// Proves: P-exit-2, L-contract
+/// Proves: P-flags, L-contract
 #[rstest]
 #[case::that_is_no_yaml("no-yaml", "keyRetentionSeconds: [")]
 #[case::with_an_unknown_field("unknown", "keyRetention: 86400")]

@@ -12,7 +12,7 @@ const WIDEST: u64 = 32;
 /// Runs that wait for a service that is away.
 const CROWD: u32 = 200;
 
-/// Proves: P-calls-apart
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn a_service_that_hangs_slows_no_run_and_no_check_at_another() {
     let scratch = Scratch::new("congestion").unwrap();

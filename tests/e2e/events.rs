@@ -15,7 +15,7 @@ fn dropped(cause: &str) -> String {
     format!("run_operator_events_dropped_total{{cause=\"{cause}\"}}")
 }
 
-/// Proves: P-events, P-events-once
+/// Proves: P-events
 #[tokio::test]
 async fn a_runs_events_are_shown_by_kubectl_and_are_not_repeated_by_a_restart() {
     let mut world = World::with_flags(&["--service-events"]).await;
@@ -86,7 +86,7 @@ async fn events_of_cluster_objects_are_in_the_namespace_default() {
 
 /// Without the permission to create Events all else works, and this is logged once. The next process publishes the missing
 /// Events, as after a crash, but for a Run that has ended and was released.
-/// Proves: P-events-once, P-events-bounded, B-ended
+/// Proves: P-events, B-ended
 #[tokio::test]
 async fn forbidden_events_are_logged_once_and_published_after_restart() {
     let (proxy, mut world) = stage().await;

@@ -36,7 +36,7 @@ async fn all_places_taken(world: &World) -> Vec<TcpStream> {
     .await
 }
 
-/// Proves: P-scrape
+/// Proves: P-metrics
 #[tokio::test]
 async fn eight_scrapes_are_served_at_a_time_and_no_ninth() {
     let world = World::new().await;
@@ -48,7 +48,7 @@ async fn eight_scrapes_are_served_at_a_time_and_no_ninth() {
 
 /// When these probes are answered, the scrape before them waits, or was refused: they take longer than a timer's tick, and
 /// far less than the second of its wait. On a busy machine that may be untrue once.
-/// Proves: P-scrape
+/// Proves: P-metrics
 #[tokio::test]
 async fn a_scrape_waits_for_a_place() {
     const LOOKS: usize = 10;
@@ -70,7 +70,7 @@ async fn a_scrape_waits_for_a_place() {
 }
 
 /// Requests to these listeners take no time of the threads on which the controller works.
-/// Proves: P-scrape
+/// Proves: P-metrics
 #[tokio::test]
 async fn each_listener_has_a_thread_of_its_own() {
     let listen: &'static str = format!("127.0.0.1:{}", free_port().unwrap()).leak();

@@ -25,7 +25,7 @@ async fn delete(world: &World, name: &str) {
     world.gone(name).await;
 }
 
-/// Proves: P-key-again, P-recipes
+/// Proves: P-key-in-use, P-recipes
 #[tokio::test]
 async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let world = World::new().await;

@@ -43,7 +43,7 @@ async fn namespace_gone(world: &World) {
     gone(&namespaces, &world.namespace).await;
 }
 
-/// Proves: P-events-bounded, P-namespace-deletion
+/// Proves: P-events, P-last-token
 #[tokio::test]
 async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     let world = busy().await;
@@ -75,7 +75,7 @@ async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     assert!(dropped >= 3.0, "each Run ended: {dropped}");
 }
 
-/// Proves: P-namespace-deletion
+/// Proves: P-last-token
 #[tokio::test]
 async fn after_a_restart_in_a_deleting_namespace_runs_advise_orphan() {
     let mut world = busy().await;

@@ -25,7 +25,7 @@ async fn a_full_life_makes_every_documented_request_as_documented() {
     assert_eq!(record.operations, all);
 }
 
-/// Proves: L-document
+/// Proves: L-contract
 #[tokio::test]
 #[should_panic(expected = "the query parameter verbose is not declared")]
 async fn a_request_that_differs_fails_the_test_at_its_end() {

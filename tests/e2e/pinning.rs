@@ -16,7 +16,7 @@ async fn calls_with(world: &World, fingerprint: &Value) -> Vec<Value> {
     requests.clone()
 }
 
-/// Proves: P-place, P-pinned
+/// Proves: P-place
 #[tokio::test]
 async fn an_active_run_is_never_called_with_another_workspaces_token() {
     let world = World::new().await;

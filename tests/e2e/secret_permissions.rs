@@ -79,7 +79,7 @@ async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
     says(warnings[0], &words);
 }
 
-/// Proves: P-rotation, P-secret-forgotten
+/// Proves: P-rotation, X-secrets-by-name
 #[tokio::test]
 async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
@@ -117,7 +117,7 @@ async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     .await;
 }
 
-/// Proves: P-secret-ref, X-secrets-by-name
+/// Proves: X-references, X-secrets-by-name
 #[tokio::test]
 async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;

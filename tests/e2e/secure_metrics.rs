@@ -240,7 +240,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 }
 
 /// A listener on `[::]` takes IPv4 too. The certificate is made at the start.
-/// Proves: X-secure-metrics, P-scrape
+/// Proves: X-secure-metrics, P-metrics
 #[tokio::test]
 async fn silent_clients_delay_no_probe_and_lose_their_place() {
     const SILENT: usize = 100;

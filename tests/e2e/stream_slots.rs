@@ -175,7 +175,7 @@ async fn a_short_wait_for_a_place_is_not_shown() {
     panic!("each wait was shown");
 }
 
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[tokio::test]
 async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     const RUNS: u64 = 20;
@@ -191,7 +191,7 @@ async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     assert!(connections < RUNS, "{stats}");
 }
 
-/// Proves: P-stream-kept
+/// Proves: P-stream-places
 #[tokio::test]
 async fn reconnects_of_a_stream_that_only_replays_back_off() {
     use base64::Engine as _;

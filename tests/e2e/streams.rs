@@ -47,7 +47,7 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
     run
 }
 
-/// Proves: R2, X-sse-idle, P-metrics
+/// Proves: R2, P-stream-places, P-metrics
 #[tokio::test]
 async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     let world = World::with(Setup {
@@ -104,7 +104,7 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
 }
 
 /// Nothing but the oversized events shows that the state has changed: a Run with an open stream is not polled.
-/// Proves: X-sse-caps
+/// Proves: X-sse
 #[tokio::test]
 async fn an_oversized_event_leads_to_a_read_by_get() {
     let world = World::with_flags(&["--poll-max", "1h"]).await;

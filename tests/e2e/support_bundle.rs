@@ -43,7 +43,7 @@ async fn bundle(
     (files, said)
 }
 
-/// Proves: K-bundle, R7
+/// Proves: K-why, R7
 #[tokio::test]
 async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
     let world = World::unattended(Setup::default()).await;
@@ -90,7 +90,7 @@ async fn a_bundle_has_statuses_no_tokens_and_workloads_only_if_asked_for() {
     says(&files["README.txt"], &["Workloads are included"]);
 }
 
-/// Proves: K-bundle
+/// Proves: K-why
 #[tokio::test]
 async fn a_bundle_reads_no_secret_even_where_it_may() {
     let world = World::unattended(Setup::default()).await;

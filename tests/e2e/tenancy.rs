@@ -104,7 +104,7 @@ async fn posts(world: &World) -> usize {
     world.service.requests("createRun").await.len()
 }
 
-/// Proves: P-cluster-workspace, P-secret-ref, P-tenancy
+/// Proves: P-tenancy, X-references
 #[tokio::test]
 async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let mut world = world().await;
@@ -153,7 +153,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
 }
 
 /// Outside a Pod the operator's namespace is that of its kubeconfig.
-/// Proves: P-cluster-workspace, P-secret-ref, P-namespaces
+/// Proves: P-tenancy, X-references, P-namespaces
 #[tokio::test]
 async fn without_a_flag_secrets_and_lease_are_in_the_operator_s_namespace() {
     let world = World::with(Setup {
@@ -204,7 +204,7 @@ async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     gone(&shared(&world), "shared").await;
 }
 
-/// Proves: P-cluster-workspace
+/// Proves: P-tenancy
 #[tokio::test]
 async fn cluster_workspaces_that_are_switched_off_are_named() {
     let world = World::new().await;
@@ -216,7 +216,7 @@ async fn cluster_workspaces_that_are_switched_off_are_named() {
     assert!(world.service.runs().await.is_empty());
 }
 
-/// Proves: P-calls-bound, P-rate-limit
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     let world = world().await;

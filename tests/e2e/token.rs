@@ -20,7 +20,7 @@ async fn make_busy(world: &World) {
     }
 }
 
-/// Proves: P-stream-session
+/// Proves: P-rotation
 #[tokio::test]
 async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     let world = World::with_flags(&["--poll-max", "1h"]).await;
@@ -66,7 +66,7 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     assert_eq!(world.unauthorized().await, 0);
 }
 
-/// Proves: P-workspace-holds, P-one-probe, F-401
+/// Proves: P-workspace-check, F-401
 #[tokio::test]
 async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
     let world = World::new().await;
@@ -126,7 +126,7 @@ async fn calls_stop_when_the_service_rejects_the_last_good_token() {
     world.state("train", "processing").await;
 }
 
-/// Proves: P-one-failure, P-stream-session
+/// Proves: P-one-failure, P-rotation
 #[tokio::test]
 async fn checks_that_fail_again_and_again_close_no_stream() {
     let world = World::new().await;

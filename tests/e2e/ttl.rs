@@ -9,7 +9,7 @@ use crate::support::{Asked, Fault, Hook, eventually};
 
 /// The operator has decided on the deletion when the mark comes: it carries the version that it was decided on. A last
 /// event of the run may lead to a write, and that to a second deletion.
-/// Proves: P-ttl, P-ttl-tracked
+/// Proves: P-ttl
 #[tokio::test]
 async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     let (proxy, world) = stage().await;

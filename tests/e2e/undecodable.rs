@@ -167,7 +167,7 @@ async fn create_text(world: &World, name: &str, more: &str) {
     }
 }
 
-/// Proves: F-deep
+/// Proves: F-heavy
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_no_other() {
     let mut world = World::new().await;

@@ -10,7 +10,7 @@ use crate::support::{TOKEN, World, condition_of, holds_for_a_while};
 const A_WHILE: u32 = 120;
 const REFUSED: &str = "VersionNotAccepted";
 
-/// Proves: R13, P-version-holds, E-getVersion
+/// Proves: R13, P-workspace-check, E-getVersion
 #[tokio::test]
 async fn an_unaccepted_version_is_reported_and_blocks_submissions() {
     let world = World::new().await;

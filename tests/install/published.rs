@@ -45,7 +45,7 @@ fn publish(registry: &Registry, layout: &Path, scratch: &Path) -> String {
     reference
 }
 
-/// Proves: I-published
+/// Proves: I-release
 #[tokio::test]
 #[ignore = "needs a registry: make test-release"]
 async fn chart_and_image_are_installed_from_a_registry() {

@@ -133,7 +133,7 @@ fn commands(heading: &str) -> Vec<String> {
         .collect()
 }
 
-/// Proves: I-quickstart
+/// Proves: P-recipes
 #[tokio::test]
 async fn the_quickstart_works_by_its_page() {
     let Some(quickstart) = Quickstart::prepare().await else {

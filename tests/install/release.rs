@@ -13,7 +13,7 @@ use crate::load::troubles;
 use crate::pod;
 use crate::wait::eventually;
 
-/// Proves: I-image, I-restricted
+/// Proves: I-upgrade, I-pod
 #[tokio::test]
 async fn the_installed_chart_completes_runs_with_its_own_permissions() {
     let Some(installation) = Installation::prepare().await else {
@@ -51,7 +51,7 @@ async fn the_installed_chart_completes_runs_with_its_own_permissions() {
     pod::is_restricted(&installation).await;
 }
 
-/// Proves: I-test
+/// Proves: I-doctor
 #[tokio::test]
 async fn helm_test_passes_and_fails_while_the_service_is_down() {
     let Some(mut installation) = Installation::prepare().await else {

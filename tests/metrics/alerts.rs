@@ -52,7 +52,7 @@ fn promtool(args: &[&str]) -> String {
     said
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn prometheus_takes_the_alert_rules() {
     let said = promtool(&["check", "rules", "--lint=all", "--lint-fatal", RULES]);
@@ -62,7 +62,7 @@ fn prometheus_takes_the_alert_rules() {
     );
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn alerts_for_tenants_fire_when_they_should_and_end() {
     promtool(&["check", "rules", "--lint=all", "--lint-fatal", TENANTS]);
@@ -75,7 +75,7 @@ fn alerts_for_tenants_fire_when_they_should_and_end() {
     }
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_alert_fires_when_it_should_and_then_alone() {
     promtool(&["test", "rules", TRIED]);
@@ -99,7 +99,7 @@ fn every_alert_fires_when_it_should_and_then_alone() {
     assert_eq!(quiet, all, "tried to keep quiet");
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn series_of_the_alert_tests_exist_in_the_operator() {
     let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
@@ -111,7 +111,7 @@ fn series_of_the_alert_tests_exist_in_the_operator() {
     names::hold(&series);
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_alert_has_a_severity_a_description_and_a_runbook_url() {
     for rule in rules() {
@@ -129,7 +129,7 @@ fn every_alert_has_a_severity_a_description_and_a_runbook_url() {
     }
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_alert_has_its_page_and_every_page_its_alert() {
     let text = text(PAGE);

@@ -40,7 +40,7 @@ pub(crate) fn expressions() -> Vec<String> {
         .collect()
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_label_of_a_legend_is_one_of_its_metrics() {
     let series = names::series();
@@ -65,7 +65,7 @@ fn every_label_of_a_legend_is_one_of_its_metrics() {
     }
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn data_source_namespace_and_job_are_dashboard_variables() {
     let dashboard = dashboard();

@@ -98,7 +98,7 @@ fn prometheus_reads_every_series() {
     assert_eq!(read, series);
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_metric_and_label_of_the_alert_rules_exists() {
     let expressions: Vec<String> = alerts::rules()
@@ -109,14 +109,14 @@ fn every_metric_and_label_of_the_alert_rules_exists() {
     hold(&expressions);
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_metric_and_label_of_the_dashboard_exists() {
     let used = hold(&dashboard::expressions());
     assert!(used.len() > 20, "{used:?}");
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 fn every_query_of_the_documentation_can_be_asked() {
     for page in ["docs/metrics.md", "docs/alerts.md"] {
@@ -130,14 +130,14 @@ fn every_query_of_the_documentation_can_be_asked() {
     }
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 #[should_panic(expected = "there is no metric \"run_operator_run\"")]
 fn a_metric_that_does_not_exist_is_found() {
     hold(&["sum(rate(run_operator_run[5m]))".to_owned()]);
 }
 
-/// Proves: P-alerts
+/// Proves: P-metrics
 #[test]
 #[should_panic(expected = "run_operator_runs has no label state")]
 fn a_label_that_does_not_exist_is_found() {

@@ -24,7 +24,7 @@ async fn space_and_objects(values: &str, further: &[&str]) -> (Space, Vec<Value>
     (space, objects)
 }
 
-/// Proves: I-taken, I-network
+/// Proves: I-taken, I-pod
 #[rstest]
 #[case("default")]
 #[case("full")]
@@ -106,7 +106,7 @@ fn as_pod(objects: &[Value]) -> String {
     pod.to_string()
 }
 
-/// Proves: I-pod, I-restricted
+/// Proves: I-pod
 #[tokio::test]
 async fn the_pod_fits_the_restricted_profile() {
     let (space, objects) = space_and_objects("default", &[]).await;

@@ -131,7 +131,7 @@ fn would_be(space: &Space) -> Result<Value, String> {
     Ok(serde_json::from_str(&stored).unwrap())
 }
 
-/// Proves: I-finalizer-policy
+/// Proves: I-status-policy
 #[tokio::test]
 async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     let (space, elsewhere) = (Space::new().await, Space::new().await);

@@ -25,7 +25,7 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
 }
 
 /// That each object is the chart's is seen by `make drift`; here, that none is forgotten.
-/// Proves: I-plain
+/// Proves: I-taken
 #[tokio::test]
 async fn the_base_and_the_plain_manifest_have_the_chart_s_objects_and_a_namespace() {
     let (_, base) = built("base").await;
@@ -63,7 +63,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 
-/// Proves: I-plain
+/// Proves: I-taken
 #[tokio::test]
 async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     let (_, objects) = built("overlays/namespaced").await;
@@ -79,7 +79,7 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
 }
 
 /// The node's test of the quickstart puts it on loopback, where the flag is not needed.
-/// Proves: I-quickstart
+/// Proves: P-recipes
 #[tokio::test]
 async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
     let (_, objects) = built("../quickstart").await;
@@ -98,7 +98,7 @@ async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
     );
 }
 
-/// Proves: I-several-pods
+/// Proves: I-values
 #[tokio::test]
 async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
     let (_, built) = built("overlays/production").await;

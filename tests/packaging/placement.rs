@@ -8,7 +8,7 @@ fn required(spec: &Value) -> &Value {
     &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 }
 
-/// Proves: I-placement
+/// Proves: I-values
 #[test]
 fn pods_go_to_nodes_for_which_there_are_images() {
     let images =
@@ -25,7 +25,7 @@ fn pods_go_to_nodes_for_which_there_are_images() {
     }
 }
 
-/// Proves: I-placement
+/// Proves: I-values
 #[test]
 fn the_architectures_join_every_term_that_names_none() {
     let platform = with_file("platform");
@@ -68,7 +68,7 @@ fn namespaces<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-/// Proves: I-namespace
+/// Proves: I-values
 #[test]
 fn every_object_is_in_the_overriding_namespace() {
     let set = "namespaceOverride=ops,statusPolicy.enabled=true,defaultWorkspace.enabled=true,contract=a: 1,\
@@ -104,7 +104,7 @@ fn every_object_is_in_the_overriding_namespace() {
     }
 }
 
-/// Proves: I-namespace
+/// Proves: I-values
 #[test]
 fn without_an_override_all_are_in_the_release_s_namespace() {
     let contract = ["--set", "contract=a: 1"];
@@ -114,7 +114,7 @@ fn without_an_override_all_are_in_the_release_s_namespace() {
     assert_eq!(the(&usual, "Deployment")["metadata"]["namespace"], "ops");
 }
 
-/// Proves: I-placement
+/// Proves: I-values
 #[test]
 fn the_service_may_have_two_ip_families() {
     let families = "metrics.service.ipFamilies={IPv6,IPv4}";
@@ -128,7 +128,7 @@ fn the_service_may_have_two_ip_families() {
     assert!(spec.get("ipFamilyPolicy").is_none() && spec.get("ipFamilies").is_none());
 }
 
-/// Proves: I-placement
+/// Proves: I-values
 #[test]
 fn further_containers_and_labels_are_beside_the_operator_s_own() {
     let full = with_file("full");

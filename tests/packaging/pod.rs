@@ -24,7 +24,7 @@ fn a_pod_is_read_only_and_its_environment_has_no_secret() {
     }
 }
 
-/// Proves: I-several-pods
+/// Proves: I-values
 #[test]
 fn a_rollout_surges_with_an_election_and_recreates_without_one() {
     let objects_of = objects(&[]);

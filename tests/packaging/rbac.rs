@@ -40,7 +40,7 @@ async fn bound(one: bool, values: &[&str]) -> Space {
     space
 }
 
-/// Proves: I-rights
+/// Proves: X-rbac
 #[rstest]
 #[case::everywhere(false)]
 #[case::in_one_namespace(true)]
@@ -90,7 +90,7 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
     }
 }
 
-/// Proves: I-secure-metrics, I-rights
+/// Proves: X-secure-metrics, X-rbac
 #[rstest]
 #[case::everywhere(false)]
 #[case::in_one_namespace(true)]

@@ -80,7 +80,7 @@ fn earlier(scratch: &Scratch) -> PathBuf {
 }
 
 /// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
-/// Proves: I-crds, I-several-pods
+/// Proves: I-crds, I-values
 #[tokio::test]
 async fn an_upgrade_brings_crds_and_strategy_and_a_rollback_what_was_before() {
     let own = empty().await;
@@ -113,7 +113,7 @@ async fn an_upgrade_brings_crds_and_strategy_and_a_rollback_what_was_before() {
     }
 }
 
-/// Proves: I-workspace, I-uninstall
+/// Proves: I-uninstall
 #[tokio::test]
 async fn the_default_workspace_is_installed_and_outlives_the_release() {
     let own = empty().await;
@@ -141,7 +141,7 @@ async fn the_default_workspace_is_installed_and_outlives_the_release() {
     assert_eq!(of(".metadata.uid"), uid);
 }
 
-/// Proves: I-crds, I-test-rights, I-uninstall
+/// Proves: I-crds, I-doctor, I-uninstall
 #[tokio::test]
 async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
     let own = empty().await;
@@ -184,7 +184,7 @@ async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
 }
 
 /// The commands of docs/install.md.
-/// Proves: I-plain, I-crds
+/// Proves: I-taken, I-crds
 #[tokio::test]
 async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;

@@ -39,7 +39,7 @@ fn a_changed_contract_file_is_a_new_pod() {
     assert_eq!(sum(&objects(&[])), Value::Null);
 }
 
-/// Proves: I-rights
+/// Proves: X-rbac
 #[test]
 fn an_empty_list_of_secrets_gives_no_right_to_any() {
     // In RBAC an empty list of names is every name.
@@ -50,7 +50,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
     assert!(!rules.to_string().contains("secrets"), "{rules}");
 }
 
-/// Proves: I-rights
+/// Proves: X-rbac
 #[test]
 fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
@@ -71,7 +71,7 @@ fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     }
 }
 
-/// Proves: I-several-pods
+/// Proves: I-values
 #[test]
 fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     let one = objects(&[]);
@@ -99,7 +99,7 @@ fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     assert_eq!(spread(&plain), Value::Null);
 }
 
-/// Proves: I-several-pods
+/// Proves: I-values
 #[test]
 fn lease_and_role_follow_the_releases_name() {
     let named = with("fullnameOverride=runs");
@@ -114,7 +114,7 @@ fn lease_and_role_follow_the_releases_name() {
     }
 }
 
-/// Proves: I-rights
+/// Proves: X-rbac
 #[test]
 fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     let few = with("watchNamespaces={a},rbac.aggregateRoles=false");
@@ -138,7 +138,7 @@ fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     }
 }
 
-/// Proves: I-rights
+/// Proves: X-rbac
 #[test]
 fn only_the_operator_may_write_a_status() {
     let objects = objects(&[]);
@@ -182,7 +182,7 @@ fn crds_outlive_the_release_unless_configured_otherwise() {
     assert!(kept(&["--set", "crds.enabled=false"]).is_empty());
 }
 
-/// Proves: I-workload-policy
+/// Proves: I-status-policy
 #[test]
 fn the_workload_policy_has_a_switch_of_its_own() {
     for (set, count) in [
@@ -202,7 +202,7 @@ fn the_workload_policy_has_a_switch_of_its_own() {
 }
 
 /// Without a cluster Helm's list of API versions has no `APIService`; every cluster has it.
-/// Proves: I-workspace
+/// Proves: I-uninstall
 #[test]
 fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
     let hook = |further: &[&str]| -> bool {
@@ -234,7 +234,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
     rules.map(with_ports).collect()
 }
 
-/// Proves: I-network, I-secure-metrics
+/// Proves: I-pod, X-secure-metrics
 #[test]
 fn the_network_policy_limits_ingress_and_egress() {
     let full = with_file("full");
@@ -264,7 +264,7 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(rules(policy, "egress", "to").len(), 2, "without DNS");
 }
 
-/// Proves: I-test-rights
+/// Proves: I-doctor
 #[test]
 fn the_test_of_the_release_may_only_read() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
@@ -302,7 +302,7 @@ fn notes(args: &[&str]) -> String {
     told.split_once("NOTES:").unwrap().1.to_owned()
 }
 
-/// Proves: I-values, I-workload-policy
+/// Proves: I-values, I-status-policy
 #[test]
 fn the_notes_say_what_is_missing() {
     let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";

@@ -6,7 +6,7 @@ use crate::helm::{args, ci, container, objects, of_kind, pod, the, with, with_fi
 
 const SECURE: &str = "metrics.secure.enabled=true";
 
-/// Proves: I-secure-metrics
+/// Proves: X-secure-metrics
 #[test]
 fn without_the_value_nothing_is_different() {
     let usual = objects(&[]);
@@ -17,7 +17,7 @@ fn without_the_value_nothing_is_different() {
     }
 }
 
-/// Proves: I-secure-metrics
+/// Proves: X-secure-metrics
 #[test]
 fn its_rights_are_the_two_reviews_and_no_other() {
     let roles = |args: &[&str]| -> Vec<Value> {
@@ -40,7 +40,7 @@ fn its_rights_are_the_two_reviews_and_no_other() {
     assert_eq!(own.unwrap()["rules"], reviews);
 }
 
-/// Proves: I-secure-metrics
+/// Proves: X-secure-metrics
 #[test]
 fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
@@ -60,7 +60,7 @@ fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     assert_eq!(endpoint["tlsConfig"], json!({"insecureSkipVerify": true}));
 }
 
-/// Proves: I-secure-metrics
+/// Proves: X-secure-metrics
 #[test]
 fn a_certificate_is_mounted_only_for_the_operator() {
     let full = with_file("full");
@@ -88,7 +88,7 @@ fn a_certificate_is_mounted_only_for_the_operator() {
     assert_eq!(*tls, json!({"serverName": "metrics.example.com"}));
 }
 
-/// Proves: I-secure-metrics
+/// Proves: X-secure-metrics
 #[test]
 fn a_pod_monitor_names_the_secret_with_the_token() {
     let platform = with_file("platform");

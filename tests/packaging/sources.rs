@@ -114,7 +114,7 @@ fn annotation(name: &str) -> Vec<Value> {
     serde_saphyr::from_str(text.unwrap()).unwrap()
 }
 
-/// Proves: I-artifact-hub
+/// Proves: I-release
 #[test]
 fn the_artifact_hub_annotations_are_true() {
     let crds = annotation("crds");
@@ -132,7 +132,7 @@ fn the_artifact_hub_annotations_are_true() {
     assert_eq!(kinds(&annotation("crdsExamples")), kinds(&crds));
 }
 
-/// Proves: I-artifact-hub
+/// Proves: I-release
 #[tokio::test]
 async fn the_api_server_takes_the_examples_on_artifact_hub() {
     let space = Space::new().await;

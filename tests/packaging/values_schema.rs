@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::helm::{self, ci};
 use test_cluster::Scratch;
 
-/// Proves: I-values, I-several-pods, I-account, I-network
+/// Proves: I-values, X-rbac, I-pod
 #[rstest]
 #[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
 #[case::a_misspelt_one_further_down(&["--set", "image.pulPolicy=Always"], &["/image", "pulPolicy", "not allowed"])]

@@ -264,7 +264,7 @@ fn a_run_that_the_service_denied_follows_its_generation_too() {
     assert_eq!(case.settled().observed_generation, Some(2));
 }
 
-/// Proves: P-synced
+/// Proves: P-conditions
 #[test]
 fn a_run_with_two_run_ids_has_a_stale_mirror_with_the_reason() {
     let mut case = Case::new().submitted("running");

@@ -66,7 +66,7 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
-/// Proves: P-conditions, P-kstatus, P-reasons, P-no-defaults, P-ready-when, P-unmapped
+/// Proves: P-conditions, P-no-defaults, P-unmapped
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
@@ -164,7 +164,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
 }
 
 /// Synced shows that the mirror is stale, and why.
-/// Proves: P-synced
+/// Proves: P-conditions
 #[rstest]
 #[case::fresh(at_the_service("running"), "True", "Mirrored")]
 #[case::a_hiccup(at_the_service("running").got(Err(lost())), "True", "Mirrored")]
@@ -186,7 +186,7 @@ fn synced_shows_whether_the_mirror_is_fresh(
     assert_eq!(synced, Some((holds.into(), reason.into())));
 }
 
-/// Proves: P-synced
+/// Proves: P-conditions
 #[test]
 fn a_restart_claims_no_fresh_mirror_before_it_has_read_the_run() {
     let stale = at_the_service("running").view(not_ready()).settle();
@@ -223,7 +223,7 @@ fn the_first_post_needs_no_status_before_its_answer() {
     assert_eq!(Case::new().mine().decide().status, None);
 }
 
-/// Proves: P-generation
+/// Proves: P-conditions
 #[test]
 fn observed_generation_follows_an_active_run() {
     let mut edited = at_the_service("running").settle();
@@ -235,7 +235,7 @@ fn observed_generation_follows_an_active_run() {
     }
 }
 
-/// Proves: P-generation
+/// Proves: P-conditions
 #[test]
 fn observed_generation_follows_a_finished_run_but_no_deletion() {
     let ended = at_the_service("succeeded").settle();

@@ -23,7 +23,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted(state).deleting().got(Ok(view(state)))
 }
 
-/// Proves: P-orphan-policy, D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
+/// Proves: P-orphan-policy, D-never-created, D-in-doubt, D-cancel, D-not-found
 #[rstest]
 #[case::known(known("running"), "cancel")]
 #[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
@@ -197,7 +197,7 @@ fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
     }
 }
 
-/// Proves: P-run-id-conflict
+/// Proves: P-run-id-at-once
 #[test]
 fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     let mut other = view("running");
@@ -213,7 +213,7 @@ fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     assert_eq!(vanished.does(), "release");
 }
 
-/// Proves: P-run-id-conflict
+/// Proves: P-run-id-at-once
 #[test]
 fn an_answer_about_another_run_is_shown_and_the_call_repeated() {
     let read = Case::new().submitted("running").got(Err(unreadable()));

@@ -51,7 +51,7 @@ fn stored(ids: &[&str]) -> RunStatus {
     status
 }
 
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn events_that_another_process_stored_are_counted_once() {
     let mut behind = EventBuffer::default();
@@ -68,7 +68,7 @@ fn events_that_another_process_stored_are_counted_once() {
 }
 
 /// The status shows only the latest events, none of which this process knows.
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn events_that_another_process_stored_long_ago_are_counted_once() {
     let ids: Vec<String> = (1..=50).map(|n| n.to_string()).collect();
@@ -82,7 +82,7 @@ fn events_that_another_process_stored_long_ago_are_counted_once() {
     assert_eq!(status, stored(&ids));
 }
 
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {
     let mut ahead = EventBuffer::default();
@@ -97,7 +97,7 @@ fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {
 }
 
 /// A person edits a condition long after this process's last write of events.
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn an_edit_of_another_part_of_the_status_loses_no_event() {
     let mut buffer = EventBuffer::default();
@@ -138,7 +138,7 @@ fn an_event_that_may_change_the_state_waits_for_a_get() {
     assert!(feed.refresh_wanted(), "the second came after the GET began");
 }
 
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn a_replayed_event_is_counted_once_also_after_a_restart() {
     let mut feed = EventBuffer::default();
@@ -175,7 +175,7 @@ fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
     assert_eq!(feed.cursor(), Some("1"));
 }
 
-/// Proves: P-status-bounded
+/// Proves: X-caps
 #[test]
 fn events_arriving_during_a_write_are_shown_exactly_once() {
     let mut feed = EventBuffer::default();
@@ -195,7 +195,7 @@ fn events_arriving_during_a_write_are_shown_exactly_once() {
     assert_eq!(ids(&status).first(), Some(&"b5"));
 }
 
-/// Proves: P-dedup
+/// Proves: P-one-write
 #[test]
 fn a_write_whose_answer_was_lost_shows_its_events_once() {
     let mut feed = EventBuffer::default();
@@ -210,7 +210,7 @@ fn a_write_whose_answer_was_lost_shows_its_events_once() {
     assert_eq!(folded(&feed, &status), status);
 }
 
-/// Proves: P-status-bounded
+/// Proves: X-caps
 #[test]
 fn data_and_type_are_cut_at_a_character() {
     let mut feed = EventBuffer::default();

@@ -61,7 +61,7 @@ const RELEASE: &str = "@meta.helm.sh/release-name";
 const HELM_HOOK: &str = "@helm.sh/hook";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// Proves: P-ttl-tracked, P-recipes
+/// Proves: P-ttl, P-recipes
 #[rstest]
 #[case::nobody(&[], None)]
 #[case::somebody_else(&["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "@example.com/note"], None)]
@@ -109,7 +109,7 @@ fn a_ttl_deletes_no_object_that_would_come_back(
     }
 }
 
-/// Proves: P-ttl-tracked
+/// Proves: P-ttl
 #[rstest]
 #[case::failed("failed", Phase::Failed)]
 #[case::cancelled_elsewhere("cancelled", Phase::Cancelled)]
@@ -134,7 +134,7 @@ fn of_the_ttl(event: &EventDraft) -> bool {
 }
 
 /// The write of the end shows it, and no other write is needed for it.
-/// Proves: P-ttl-tracked
+/// Proves: P-ttl
 #[test]
 fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
@@ -160,7 +160,7 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     assert!(!late.events.iter().any(of_the_ttl), "it is old then");
 }
 
-/// Proves: P-ttl-tracked
+/// Proves: P-ttl
 #[test]
 fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     let case = succeeded(&[]);
@@ -221,7 +221,7 @@ const MARKS: &[&str] = &[
 proptest! {
     #![proptest_config(histories::config(600))]
 
-    /// Proves: P-ttl-tracked
+    /// Proves: P-ttl
     #[test]
     fn an_object_managed_by_gitops_is_never_deleted_by_its_ttl(
         marks in prop::sample::subsequence(MARKS, 1..=4),

@@ -67,7 +67,7 @@ fn a_deletion_releases_at_once_only_a_run_proved_never_created(
 }
 
 /// The same, not deleted: whether it is final, and asked again otherwise.
-/// Proves: R9, F-403, F-409
+/// Proves: R9, F-final, F-409
 #[rstest]
 #[case(problem(403, "no"), Some("Forbidden"))]
 #[case(problem(404, "nope"), Some("Refused"))]
@@ -142,7 +142,7 @@ fn a_refusal_of_the_pinned_bytes_is_final_even_in_doubt() {
     );
 }
 
-/// Proves: F-violation
+/// Proves: F-final
 #[test]
 fn an_unreadable_answer_is_tried_five_times() {
     let mut case = Case::new().mine();
@@ -159,7 +159,7 @@ fn an_unreadable_answer_is_tried_five_times() {
     );
 }
 
-/// Proves: R12, D-forgotten, D-retention
+/// Proves: R12, D-forgotten
 #[test]
 fn past_the_keys_retention_nothing_is_posted() {
     for case in [
@@ -190,14 +190,14 @@ fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
     assert_eq!(case.decide().requeue_at, Some(at(DAY)));
 }
 
-/// Proves: D-retention
+/// Proves: D-forgotten
 #[test]
 fn a_takeover_makes_the_key_no_younger() {
     let (intent, ..) = intent_of(&Case::new().intent("earlier", 1).at(DAY - 1));
     assert_eq!((intent.epoch, intent.time), (2, at(0)));
 }
 
-/// Proves: D-retention
+/// Proves: D-forgotten
 #[test]
 fn a_run_proved_never_created_is_resubmitted_past_key_retention() {
     let case = Case::new().mine().at(DAY);

@@ -45,7 +45,7 @@ fn an_annotation_is_read_for_what_it_is(
 }
 
 /// Reasons that hold a first submission, and the decision for an intent in doubt in the same situation.
-/// Proves: S-check-first, P-workspace-holds
+/// Proves: S-check-first, P-workspace-check
 #[rstest]
 #[case::unknown(WorkspaceView::Unknown, "nothing", "nothing", "nothing")]
 #[case::missing(WorkspaceView::Missing, "nothing", "nothing", "nothing")]
@@ -83,7 +83,7 @@ fn a_workspace_decides_what_may_be_done(
     );
 }
 
-/// Proves: P-pinned, P-mismatch, X-forged
+/// Proves: P-place, X-forged
 #[rstest]
 #[case::name(|w: &mut ResolvedWorkspace| w.name = "theirs".into())]
 #[case::address(|w: &mut ResolvedWorkspace| w.base_url = "http://127.0.0.1:1/api/v1".into())]
@@ -97,7 +97,7 @@ fn an_intent_for_another_workspace_than_spec_is_not_followed(
     assert_eq!(case.does(), "nothing");
 }
 
-/// Proves: P-workload-fences, P-mismatch, X-forged
+/// Proves: P-immutable, P-place, X-forged
 #[rstest]
 #[case::body(|i: &mut Intent| i.sha256 = "0".repeat(64))]
 #[case::serializer(|i: &mut Intent| i.serializer = 99)]
@@ -172,7 +172,7 @@ fn a_retry_withdrawn_while_it_waited_shows_the_refusal_again() {
 }
 
 /// Suspend holds what has no intent, and nothing else.
-/// Proves: P-suspend-late
+/// Proves: P-one-way
 #[rstest]
 #[case::fresh(Case::new(), "nothing")]
 #[case::announced(Case::new().mine(), "submit")]
@@ -186,7 +186,7 @@ fn suspend_is_ignored_from_the_intent_on(#[case] case: Case, #[case] does: &str)
     assert_eq!(case.spec(|s| s.suspend = Some(true)).does(), does);
 }
 
-/// Proves: P-suspend-late
+/// Proves: P-one-way
 #[test]
 fn a_suspend_after_the_submission_is_shown_as_too_late() {
     for case in [
@@ -204,7 +204,7 @@ fn a_suspend_after_the_submission_is_shown_as_too_late() {
 }
 
 /// `cancel: true`, in every situation.
-/// Proves: P-cancel-unsubmitted
+/// Proves: D-never-created
 #[rstest]
 #[case::fresh(Case::new(), "nothing", Some(Phase::Cancelled))]
 #[case::announced(Case::new().mine(), "release", Some(Phase::Cancelled))]

@@ -8,7 +8,7 @@ use run_operator::{
 
 use crate::support::{Case, at};
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[rstest]
 #[case::its_own_intent(IntentRecord::Own(Box::new(Case::new().an_intent("me", 1))), KeyClaim::Holds)]
 #[case::an_intent_that_can_t_be_read(IntentRecord::Unreadable, KeyClaim::Holds)]
@@ -25,7 +25,7 @@ fn a_submitted_run_whose_intent_was_removed_holds_its_key() {
     assert_eq!(KeyClaim::of(&run, &IntentRecord::Foreign), KeyClaim::Copy);
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[rstest]
 #[case::a_holder_however_young(KeyClaim::Holds, (9, "z"), false, true)]
 #[case::a_holder_before_one_that_claimed(KeyClaim::Holds, (9, "z"), true, true)]

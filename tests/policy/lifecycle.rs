@@ -11,7 +11,7 @@ use crate::{
     world::{Fate, World},
 };
 
-/// Proves: B-writes, B-calls
+/// Proves: B-writes
 #[test]
 fn the_happy_path_makes_no_call_and_no_write_beyond_the_budget() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -78,7 +78,7 @@ fn a_crash_at_any_step_leaves_one_run(
     assert_ne!(owner_before, world.case.settings.process);
 }
 
-/// Proves: P-owner-posts, P-two-leaders
+/// Proves: P-owner-posts
 #[test]
 fn another_process_takes_the_intent_over_before_it_posts() {
     let mut world = World::new(Case::new()).fate(Fate::AnswerLost);

@@ -19,7 +19,7 @@ fn says(case: &Case, kind: &str) -> String {
     found.map(|c| c.message.clone()).unwrap_or_default()
 }
 
-/// Proves: P-reasons
+/// Proves: P-conditions
 #[rstest]
 #[case::of_the_spec(problem(422, "bad"), "Correct the spec in a new Run.")]
 #[case::of_the_token(
@@ -92,7 +92,7 @@ fn next_attempt_is_set_only_for_an_automatic_retry() {
     assert_eq!(next(problem(401, "expired")), None, "the Workspace has to");
 }
 
-/// Proves: P-no-defaults, P-reasons
+/// Proves: P-no-defaults, P-conditions
 #[test]
 fn a_workspace_is_named_by_kind_and_place() {
     let own = Case::new().view(WorkspaceView::Missing);

@@ -49,7 +49,7 @@ fn the_run_id_is_written_before_the_stream_opens() {
     assert_eq!(case.settle().decide().follow, Follow::Open);
 }
 
-/// Proves: P-events-coalesce, P-one-write
+/// Proves: B-writes, P-one-write
 #[test]
 fn an_event_alone_waits_and_a_change_of_state_does_not() {
     let mut case = streaming();
@@ -79,7 +79,7 @@ fn a_stale_mirror_is_fresh_only_after_a_read_in_the_new_session() {
     assert_eq!(read.settle().does(), "nothing");
 }
 
-/// Proves: B-calls
+/// Proves: B-writes
 #[test]
 fn a_first_event_with_another_state_leads_to_a_get_at_once() {
     let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
@@ -121,7 +121,7 @@ fn the_first_event_after_the_create_is_followed_at_once() {
     assert_eq!(case.does(), "refresh");
 }
 
-/// Proves: P-poll
+/// Proves: P-events-hint
 #[rstest]
 #[case(true, 59, "nothing")]
 #[case(true, 67, "refresh")]
@@ -144,7 +144,7 @@ fn waiting() -> Case {
     case.settle()
 }
 
-/// Proves: P-poll
+/// Proves: P-events-hint
 #[test]
 fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     let mut case = waiting();
@@ -161,7 +161,7 @@ fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     assert!(gaps.is_sorted_by(|a, b| a <= &(b + 3)), "{gaps:?}");
 }
 
-/// Proves: P-poll
+/// Proves: P-events-hint
 #[test]
 fn poll_min_counts_also_for_a_run_that_waits_for_a_place() {
     let mut case = waiting();
@@ -259,7 +259,7 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     assert_eq!(later.news(), []);
 }
 
-/// Proves: P-guarded-writes, B-idle
+/// Proves: P-guarded-writes, B-writes
 #[test]
 fn nothing_new_writes_nothing() {
     let case = streaming();

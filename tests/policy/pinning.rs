@@ -69,7 +69,7 @@ fn ready(case: &Case) -> (String, String) {
 }
 
 /// A Run's decision at its own place, and none at any other: phase, and the reason of Ready.
-/// Proves: P-place, P-mismatch
+/// Proves: P-place
 #[rstest]
 #[case::announced(Case::new().mine(), "submit", Phase::Pending, true)]
 #[case::announced_by_an_earlier_process(Case::new().mine().restarted(), "intent", Phase::Pending, true)]

@@ -129,7 +129,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
 proptest! {
     #![proptest_config(histories::config(1500))]
 
-    /// Proves: P-at-most-one, P-kstatus, P-intent-before-post
+    /// Proves: P-at-most-one, P-conditions, P-intent-before-post
     #[test]
     fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {
         let mut case = Case::new();
@@ -195,7 +195,7 @@ proptest! {
         }
     }
 
-    /// Proves: P-status-bounded
+    /// Proves: X-caps
     #[test]
     fn the_status_stays_under_32_kib_whatever_the_service_sends(
         text in prop::sample::select(vec!["x", "\u{1}", "\"", "\\", "é", "\u{7f}", "\n", "😀"]),

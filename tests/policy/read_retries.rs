@@ -133,7 +133,7 @@ fn a_hint_waits_where_the_answer_asked_to_wait(#[case] failure: Failure) {
     assert_eq!(case.does(), "nothing");
 }
 
-/// Proves: P-poll
+/// Proves: P-events-hint
 #[test]
 fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
     let mut case = running();
@@ -173,7 +173,7 @@ fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
     }
 }
 
-/// Proves: D-refused
+/// Proves: D-cancel
 #[rstest]
 #[case(problem(403, "no"), "CancelRefused")]
 #[case(problem(404, "run_not_found"), "CancelRefused")]
@@ -252,7 +252,7 @@ fn a_failed_read_after_a_cancel_is_repeated_soon() {
     assert_eq!(case.got(Ok(view("cancelled"))).does(), "release");
 }
 
-/// Proves: F-in-progress
+/// Proves: F-409
 #[test]
 fn a_create_in_progress_is_asked_for_again_with_backoff() {
     let works = problem(409, "idempotency_in_progress");

@@ -97,7 +97,7 @@ fn the_next_check_is_soon_but_not_before_retry_after() {
     assert_eq!(pause(false, "w1", 1, asked), Duration::from_mins(1));
 }
 
-/// Proves: P-version-again
+/// Proves: P-workspace-check
 #[test]
 fn a_ready_workspace_is_checked_every_five_minutes() {
     for asked in [None, Some(Duration::from_mins(1))] {
@@ -147,7 +147,7 @@ fn said_at(case: &Case) -> i64 {
     (0..=60).find(says).expect("it is said")
 }
 
-/// Proves: P-workspace-holds, P-one-failure
+/// Proves: P-workspace-check, P-one-failure
 #[test]
 fn an_active_run_reports_only_a_lasting_workspace_outage() {
     let case = Case::new().submitted("running").settle().view(down());
@@ -176,7 +176,7 @@ fn an_active_run_reports_only_a_lasting_workspace_outage() {
     assert!(said.iter().any(|second| *second != said[0]), "all at once");
 }
 
-/// Proves: P-workspace-holds, P-one-failure
+/// Proves: P-workspace-check, P-one-failure
 #[test]
 fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     let fresh = Case::new().view(down()).at(1);

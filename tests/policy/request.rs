@@ -107,7 +107,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
     );
 }
 
-/// Proves: P-poll
+/// Proves: P-events-hint
 #[test]
 fn poll_intervals_double_to_a_maximum_with_a_tenth_of_jitter() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));

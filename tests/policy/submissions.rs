@@ -13,7 +13,7 @@ use run_operator::{
 
 use crate::support::{Case, UID, lost, problem, view};
 
-/// Proves: R1, P-at-most-one, F-retried, F-in-progress, F-outage, D-in-doubt
+/// Proves: R1, P-at-most-one, F-retried, F-409, F-outage, D-in-doubt
 #[rstest]
 #[case::the_first(Case::new().mine())]
 #[case::after_no_answer(Case::new().mine().posted(Err(lost())).at(700))]
@@ -32,7 +32,7 @@ fn every_post_of_a_run_has_its_key_and_its_bytes(#[case] case: Case) {
     assert_eq!(Some(bytes), body(&Case::new().run.spec, 1));
 }
 
-/// Proves: P-key-again
+/// Proves: P-key-in-use
 #[test]
 fn a_key_of_the_users_own_is_the_same_for_each_object_with_it() {
     let case = Case::new().spec(|s| s.idempotency_key = Some("nightly".into()));
@@ -55,7 +55,7 @@ fn a_create_has_its_parts_under_the_documents_names() {
     assert_eq!(sent, wanted);
 }
 
-/// Proves: R11, F-final, F-409, F-403
+/// Proves: R11, F-final, F-409
 #[rstest]
 #[case::an_unknown_conflict(
     problem(409, "moon_conflict"),
@@ -77,7 +77,7 @@ fn a_refused_create_is_shown_with_code_title_and_request_id(
 }
 
 /// As the chart's `finalizerPolicy` makes them.
-/// Proves: I-finalizer-policy
+/// Proves: I-status-policy
 #[test]
 fn a_finalizer_without_an_intent_makes_no_copy_of_another_run() {
     let case = Case::new().finalizer();

@@ -246,7 +246,7 @@ fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     assert_eq!(seen(301), "release");
 }
 
-/// Proves: P-never-early
+/// Proves: P-clock
 #[test]
 fn a_deadline_is_never_early_though_times_are_rounded() {
     let case = running()
@@ -262,7 +262,7 @@ fn a_deadline_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(2).does(), "cancel");
 }
 
-/// Proves: P-never-early
+/// Proves: P-clock
 #[test]
 fn a_ttl_is_never_early_though_times_are_rounded() {
     let mut case = running()
@@ -275,7 +275,7 @@ fn a_ttl_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(6).does(), "delete");
 }
 
-/// Proves: P-wall-clock
+/// Proves: P-clock
 #[test]
 fn deadline_and_ttl_follow_the_wall_clock() {
     let deadline = running().spec(|s| s.active_deadline_seconds = Some(1800));
@@ -295,7 +295,7 @@ fn deadline_and_ttl_follow_the_wall_clock() {
     assert_eq!(again(&ended.at(100).wall_steps(1000)), Some(at(801)));
 }
 
-/// Proves: P-wall-clock
+/// Proves: P-clock
 #[test]
 fn the_age_of_a_key_is_by_the_wall_clock() {
     let doubted = Case::new().taken_over().posted(Err(lost()));
@@ -305,7 +305,7 @@ fn the_age_of_a_key_is_by_the_wall_clock() {
     assert_eq!(aged.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
-/// Proves: P-wall-clock
+/// Proves: P-clock
 #[test]
 fn what_is_stored_is_a_time_of_the_wall_clock() {
     let case = Case::new().wall_steps(-3600).mine();

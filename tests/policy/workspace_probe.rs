@@ -128,7 +128,7 @@ fn holding(reason: Reason) -> WorkspaceView {
 }
 
 /// Answers that prove that no run was made, and those that don't.
-/// Proves: P-version-holds, P-last-token
+/// Proves: P-workspace-check, P-last-token
 #[rstest]
 #[case::without_an_intent(Case::new(), true)]
 #[case::announced(Case::new().mine(), true)]
@@ -202,7 +202,7 @@ fn good() -> Check {
     }
 }
 
-/// Proves: P-version-holds
+/// Proves: P-workspace-check
 #[rstest]
 #[case::another(Some("9.0.0"), "reports version 9.0.0")]
 #[case::none(None, "names no version")]
@@ -229,7 +229,7 @@ fn an_unaccepted_version_blocks_new_runs_and_names_the_accepted(
     assert_eq!(said(&assessment.status, Type::Stalled), stalled);
 }
 
-/// Proves: P-version-holds
+/// Proves: P-workspace-check
 #[test]
 fn of_several_blocks_the_longest_lasting_is_reported() {
     let mut check = Check {
@@ -247,7 +247,7 @@ fn of_several_blocks_the_longest_lasting_is_reported() {
     assert_eq!(reason(&good()), None);
 }
 
-/// Proves: S-check-first, P-pinned
+/// Proves: S-check-first, P-place
 #[test]
 fn a_workspace_with_an_unpinnable_identity_serves_no_run() {
     let of = |identity: Option<String>| {

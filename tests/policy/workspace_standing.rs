@@ -14,7 +14,7 @@ use run_operator::{
 
 use crate::support::{CONTRACT, at};
 
-/// Proves: P-argocd, P-flux, P-reasons
+/// Proves: P-argocd, P-conditions
 #[rstest]
 #[case(Reason::SecretNotFound, false)]
 #[case(Reason::ServiceUnavailable, false)]

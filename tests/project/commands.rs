@@ -51,7 +51,7 @@ fn resources<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     }
 }
 
-/// Proves: I-grouped
+/// Proves: P-recipes
 #[test]
 fn commands_that_write_name_the_api_group() {
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ fn commands_that_write_name_the_api_group() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Proves: I-grouped
+/// Proves: P-recipes
 #[test]
 fn a_planted_write_without_a_group_is_found() {
     let planted = "`kubectl -n a delete runs,workspaces.run-operator.dev --all` and\n#   kubectl delete -n a --wait=false run/train\n\

@@ -183,7 +183,6 @@ fn violations(source: &Source, forbidden: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Proves: L-layers, L-reference
 #[rstest]
 #[case::api("src/api", &[PURE, &["crate::decide"]].concat())]
 #[case::decide("src/decide", PURE)]

@@ -67,7 +67,7 @@ fn every_flag_of_the_controller_has_its_variable() {
     assert!(count > 20, "{count}");
 }
 
-/// Proves: P-reasons
+/// Proves: P-conditions
 #[test]
 fn every_reason_is_documented_and_every_documented_one_exists() {
     let text = files::text("docs/reasons.md");

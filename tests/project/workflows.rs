@@ -48,7 +48,7 @@ fn unpinned(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Proves: I-workflows
+/// Proves: I-release
 #[test]
 fn every_action_is_pinned_by_a_commit_with_its_version() {
     let mut all = workflows();

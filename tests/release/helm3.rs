@@ -6,7 +6,7 @@ use test_support::tools::go_tool;
 
 use crate::helm::{chart, ci, documents, done, manifests, of_program};
 
-/// Proves: I-helm
+/// Proves: I-taken
 #[test]
 fn helm_3_renders_the_same_objects() {
     let full = ci("full");

@@ -40,7 +40,7 @@ fn krew(home: &Path, args: &[&str]) -> Output {
     command.args(args).output().unwrap()
 }
 
-/// Proves: I-krew
+/// Proves: K-plugin
 #[test]
 fn krew_installs_the_plugin_from_the_release() {
     let dir = TempDir::new().unwrap();
@@ -71,7 +71,7 @@ fn krew_installs_the_plugin_from_the_release() {
     assert!(home.join("receipts/runop.yaml").exists());
 }
 
-/// Proves: I-krew
+/// Proves: K-plugin
 #[test]
 fn the_same_program_is_the_same_archive() {
     let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -79,7 +79,7 @@ fn the_same_program_is_the_same_archive() {
     assert!(read(&one) == read(&other));
 }
 
-/// Proves: I-krew
+/// Proves: K-plugin
 #[test]
 fn an_archive_of_another_version_is_refused() {
     let dir = TempDir::new().unwrap();

@@ -32,7 +32,7 @@ pub(crate) fn digest(dist: &Dist, name: &str) -> String {
     found.unwrap().to_owned()
 }
 
-/// Proves: I-published
+/// Proves: I-release
 #[test]
 fn a_published_version_is_pulled_and_never_overwritten() {
     let dist = &*RELEASE;
@@ -82,7 +82,7 @@ pub(crate) fn keys(dist: &Dist, who: &str) -> (String, String) {
     (path("cosign.key"), path("cosign.pub"))
 }
 
-/// Proves: I-signed
+/// Proves: I-release
 #[test]
 fn what_was_signed_is_verified_and_what_was_changed_is_refused() {
     let dist = Dist::new();
@@ -252,7 +252,7 @@ fn crates(program: &str) -> Vec<String> {
     named.map(line).collect()
 }
 
-/// Proves: I-licences
+/// Proves: I-release
 #[test]
 fn everything_in_the_images_has_its_licence_in_one_file() {
     let licences = RELEASE.read("THIRD-PARTY-LICENSES");

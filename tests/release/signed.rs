@@ -37,7 +37,7 @@ fn refused(dist: &Dist, (key, public): &(String, String)) {
 }
 
 /// `cosign verify` takes an attestation for a signature.
-/// Proves: I-signed
+/// Proves: I-release
 #[test]
 fn signature_and_attestations_are_needed_of_one_key() {
     let dist = Dist::new();

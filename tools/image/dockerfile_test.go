@@ -48,7 +48,7 @@ func (e environment) Keys() []string {
 
 // What builds is given by digest: without the argument there is no name to build on, and each such stage refuses a
 // name without a digest before it does anything.
-// Proves: I-base
+// Proves: I-release
 func TestTheBaseImagesAreGivenByDigestOrNothingIsBuilt(t *testing.T) {
 	all, arguments := stages(t)
 	tags, err := exec.Command("../../.ci/base-images", "--tags").Output()

@@ -57,7 +57,7 @@ func TestAnIndexHasTheImagesOfTwoArchitectures(t *testing.T) {
 	}
 }
 
-// Proves: I-index
+// Proves: I-release
 func TestImagesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		other string

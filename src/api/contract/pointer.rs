@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Proves: F-deep
+    /// Proves: F-heavy
     #[test]
     fn what_is_deep_beside_it_is_no_obstacle() {
         let text = format!(

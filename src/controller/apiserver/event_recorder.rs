@@ -218,7 +218,7 @@ mod tests {
     use crate::controller::apiserver::silent;
 
     /// Nothing is delivered here: the queue only fills.
-    /// Proves: P-events-bounded
+    /// Proves: P-events
     #[tokio::test]
     async fn an_event_is_queued_once_and_counted_if_it_finds_no_place() {
         let metrics = Arc::new(Metrics::new());

@@ -163,7 +163,7 @@ mod tests {
         assert!(names(body, "").await.is_err());
     }
 
-    /// Proves: F-refusing
+    /// Proves: F-outage
     #[tokio::test]
     async fn a_page_has_so_much_time_and_not_the_whole_list() {
         let api: Api<Run> = Api::all(silent());

@@ -309,7 +309,7 @@ mod tests {
         classify(kube::Error::Api(Box::new(status)))
     }
 
-    /// Proves: P-key-index
+    /// Proves: P-key-in-use
     #[test]
     fn a_refused_write_is_not_written_but_a_conflicting_one_may_be() {
         for code in [400, 403, 404, 422] {
@@ -322,7 +322,7 @@ mod tests {
         assert!(!WriteError::Timeout.not_written());
     }
 
-    /// Proves: F-refusing
+    /// Proves: F-outage
     #[test]
     fn a_write_is_given_up_after_30_s() {
         let error = WriteError::Timeout.to_string();

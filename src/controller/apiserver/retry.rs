@@ -184,7 +184,7 @@ where
 mod tests {
     use super::*;
 
-    /// Proves: F-refusing
+    /// Proves: F-outage
     #[test]
     fn no_answer_is_waited_for_longer_than_the_longest_pause() {
         for (asked, waited) in [
@@ -221,7 +221,7 @@ mod tests {
         );
     }
 
-    /// Proves: F-refusing
+    /// Proves: F-outage
     #[test]
     fn watches_that_end_at_once_start_further_and_further_apart() {
         let throttle = ThrottleWatches::default();

@@ -160,7 +160,7 @@ fn a_renewal_changes_the_time_of_renewal_alone() {
     assert_eq!(a.election.leads_until(), Some(now + RETRY + RENEW));
 }
 
-/// Proves: P-leader-clock
+/// Proves: P-leader
 #[test]
 fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -174,7 +174,7 @@ fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
 }
 
 /// A record from 1970 is not expired, and one from 2199 expires.
-/// Proves: P-leader-clock
+/// Proves: P-leader
 #[test]
 fn the_holder_s_clock_does_not_matter() {
     for wrong in ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z"] {
@@ -187,7 +187,7 @@ fn the_holder_s_clock_does_not_matter() {
     }
 }
 
-/// Proves: P-leader-clock
+/// Proves: P-leader
 #[test]
 fn a_label_is_no_sign_of_life() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -215,7 +215,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
     }
 }
 
-/// Proves: P-leader-clock
+/// Proves: P-leader
 #[test]
 fn a_record_is_valid_for_its_own_duration() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -228,7 +228,7 @@ fn a_record_is_valid_for_its_own_duration() {
     b.takes_over(&mut server, now, end, "the record's own duration");
 }
 
-/// Proves: P-leader-lost
+/// Proves: P-takeover
 #[test]
 fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
@@ -256,7 +256,7 @@ fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     assert_eq!(a.election.next(now, clock()), lost);
 }
 
-/// Proves: P-leader-lost
+/// Proves: P-takeover
 #[test]
 fn a_leader_gives_up_a_lease_with_another_holder_or_none() {
     for thief in ["b", ""] {

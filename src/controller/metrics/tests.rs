@@ -148,7 +148,7 @@ async fn requests_are_counted_by_status_and_abandoned_ones_as_none() {
     );
 }
 
-/// Proves: P-scrape
+/// Proves: P-metrics
 #[test]
 fn a_thousand_scrapes_in_ten_seconds_cost_ten_renderings() {
     let (rendered, start) = (Rendered::default(), Instant::now());
@@ -165,7 +165,7 @@ fn a_thousand_scrapes_in_ten_seconds_cost_ten_renderings() {
     assert_eq!(renderings, 10);
 }
 
-/// Proves: P-scrape
+/// Proves: P-metrics
 #[test]
 fn a_failed_rendering_is_not_kept() {
     let (rendered, now) = (Rendered::default(), Instant::now());

@@ -184,7 +184,7 @@ mod tests {
         true
     }
 
-    /// Proves: P-stream-kept
+    /// Proves: P-stream-places
     #[tokio::test]
     async fn a_stream_task_that_panics_or_ends_can_be_replaced() {
         let entry = entry();
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(entry.with(|s| s.streaming), Stream::Open);
     }
 
-    /// Proves: P-stream-kept
+    /// Proves: P-stream-places
     #[tokio::test]
     async fn the_end_of_a_closed_task_does_not_end_the_next() {
         let entry = entry();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     /// There is one for each active Run.
-    /// Proves: P-streams-shared
+    /// Proves: P-files
     #[test]
     fn the_task_of_an_open_stream_takes_less_than_900_bytes() {
         fn size<T, F>(_: fn(T) -> F) -> usize {

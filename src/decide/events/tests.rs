@@ -72,7 +72,7 @@ fn another_error_is_another_event() {
     assert!(published(&retrying(500), &retrying(500)).is_empty());
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn a_text_is_no_longer_than_the_api_server_takes() {
     let reason = EventReason::ServiceEvent;

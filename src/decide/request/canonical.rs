@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         /// Equals a sorted tree for any document and any white space.
-        /// Proves: F-deep
+        /// Proves: F-heavy
         #[test]
         fn it_is_what_a_sorted_tree_gives(value in values()) {
             let mut tree: Value = serde_json::from_str(&value.to_string()).unwrap();
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Proves: F-deep
+    /// Proves: F-heavy
     #[test]
     fn no_depth_and_no_width_is_too_much() {
         let deep = format!("{}1{}", r#"{"b":[0,"#.repeat(20_000), "]}".repeat(20_000));

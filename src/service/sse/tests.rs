@@ -160,7 +160,7 @@ fn retry_is_digits_only_and_clamped(#[case] line: &str, #[case] expected: Option
     assert_eq!(decode(REAL, [stream.as_bytes()]).retry, expected);
 }
 
-/// Proves: X-memory
+/// Proves: X-caps
 #[rstest]
 #[case::line(SMALL.line + 1, "data: xxxxxxxxxx\n", "data: xxxxxxxxxxx\n", "xxxxxxxxxx")]
 #[case::event(
@@ -182,7 +182,7 @@ fn what_has_exactly_the_cap_is_kept_and_one_byte_more_is_not(
     assert_eq!(discarded, [StreamItem::Discarded, event("message", "b")]);
 }
 
-/// Proves: X-sse-caps
+/// Proves: X-sse
 #[test]
 fn the_real_caps_hold() {
     let line = format!("data: {}\n", "x".repeat(REAL.line - 6));
@@ -194,7 +194,7 @@ fn the_real_caps_hold() {
     assert_eq!(items(REAL, event.as_bytes()), [StreamItem::Discarded]);
 }
 
-/// Proves: X-sse-caps
+/// Proves: X-sse
 #[test]
 fn a_discarded_event_is_reported_at_once_and_once() {
     let endless = "data: 34567890123456\n".repeat(5);
@@ -255,7 +255,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Proves: X-sse-chunks
+    /// Proves: X-sse
     #[test]
     fn chunking_never_changes_the_result(
         stream in streams(),
@@ -294,7 +294,7 @@ proptest! {
 }
 
 /// There is one for each active Run, and most of the time it waits for an event.
-/// Proves: P-streams-shared
+/// Proves: P-files
 #[test]
 fn between_two_events_a_decoder_keeps_no_buffer() {
     let mut decoder = Decoder::new(REAL, None);

@@ -58,7 +58,7 @@ struct Oracle {
     mark: usize,
 }
 
-/// Proves: P-at-most-one, P-none-left, P-events-once, F-outage
+/// Proves: P-at-most-one, P-none-left, P-events, F-outage
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_at_a_point_a_life_ends_as_without_it() {
     let _turn = crate::TURN.lock().await;

@@ -54,7 +54,7 @@ fn with_verdict(document: &Value, verdict: &str) -> Vec<String> {
     with.map(name).collect()
 }
 
-/// Proves: P-contract-check
+/// Proves: L-contract
 #[tokio::test]
 async fn a_conforming_service_passes() {
     let service = Reference::start(&[]).await;
@@ -64,7 +64,7 @@ async fn a_conforming_service_passes() {
     assert_eq!(done.json()["good"], true);
 }
 
-/// Proves: P-contract-check
+/// Proves: L-contract
 #[tokio::test]
 async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
     let service = Reference::start(&["--api-version", "2.0.0"]).await;
@@ -104,7 +104,7 @@ async fn check_without_arguments_uses_the_controllers_environment() {
 
 const JSON: &str = "application/json";
 
-/// Proves: P-contract-check
+/// Proves: L-contract
 #[rstest]
 #[case::a_web_page("getVersion", json!({"type": "answer", "status": 200, "body": "<html>Sign in</html>", "contentType": "text/html"}), &["version.json"], &["text/html", "web page or a proxy"])]
 #[case::half_a_document("getVersion", json!({"type": "invalidJson"}), &["version.json"], &["can't be read as JSON"])]
@@ -208,7 +208,7 @@ async fn a_problem_without_its_fields_is_reported(#[case] body: &str, #[case] mi
     );
 }
 
-/// Proves: P-contract-check
+/// Proves: L-contract
 #[tokio::test]
 async fn two_requests_are_made_with_no_token_and_nothing_secret() {
     let (server, url) = bytes(ok(VERSION), problem("401 Unauthorized", PROBLEM)).await;
@@ -245,7 +245,7 @@ async fn check_output_is_bounded_and_free_of_control_characters() {
     assert!(done.out.lines().all(|line| line.len() < 400), "{done:?}");
 }
 
-/// Proves: P-contract-check
+/// Proves: L-contract
 #[rstest]
 #[case::relative(&["--base-url", "/api/v1"], &["failed to use --base-url", "failed to parse"])]
 #[case::a_user(&["--base-url", "https://me:hunter2@runs.example.com/api/v1"], &["user name or password"])]

@@ -81,7 +81,7 @@ fn changed(name: &str, from: &str, to: &str) -> String {
     file(name, &text.replacen(from, to, 1))
 }
 
-/// Proves: P-contract-show
+/// Proves: L-contract
 #[test]
 fn show_prints_the_built_in_contract_file() {
     let shown = contract(&["show"]);

@@ -21,7 +21,7 @@ async fn world() -> (World, WallClock) {
     (world, clock)
 }
 
-/// Proves: P-clock, P-wall-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
     let (world, clock) = world().await;
@@ -59,7 +59,7 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
 }
 
 /// The deadline is seen when the Run is next polled.
-/// Proves: P-wall-clock, P-deadline
+/// Proves: P-clock, P-deadline
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     let (world, clock) = world().await;

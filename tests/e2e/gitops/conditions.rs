@@ -74,7 +74,7 @@ async fn read_by_all(world: &World, kind: &str, situations: &[Situation]) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Proves: P-argocd, P-flux
+/// Proves: P-argocd
 #[tokio::test]
 async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
@@ -173,7 +173,7 @@ async fn two_run_ids(world: &World) {
     world.patch_status("two-run-ids", other).await;
 }
 
-/// Proves: P-argocd, P-flux, P-reasons
+/// Proves: P-argocd, P-conditions
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
     let mut world = World::with(Setup {

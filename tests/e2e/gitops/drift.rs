@@ -125,7 +125,7 @@ async fn is_untouched(world: &World) {
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
-/// Proves: P-no-drift
+/// Proves: P-argocd
 #[rstest]
 #[case::by_client_side_apply(&[])]
 #[case::by_server_side_apply(&["--server-side"])]
@@ -142,7 +142,7 @@ async fn argo_cd_s_syncs_make_no_drift(#[case] how: &[&str]) {
 }
 
 /// Argo CD's server-side comparison reads whole numbers as floats; what it applies is not touched by that.
-/// Proves: P-no-drift
+/// Proves: P-argocd
 #[tokio::test]
 async fn integers_above_2_53_differ_only_in_argo_cds_server_side_diff() {
     let world = World::new().await;
@@ -167,7 +167,7 @@ async fn integers_above_2_53_differ_only_in_argo_cds_server_side_diff() {
     assert!(!differing.to_string().contains("740992"), "{differing}");
 }
 
-/// Proves: P-no-drift
+/// Proves: P-argocd
 #[tokio::test]
 async fn flux_s_reconciliations_make_no_drift() {
     no_drift(
@@ -177,7 +177,7 @@ async fn flux_s_reconciliations_make_no_drift() {
     .await;
 }
 
-/// Proves: P-no-drift
+/// Proves: P-argocd
 #[rstest]
 #[case::by_client_side_apply(&[])]
 #[case::by_server_side_apply(&["--server-side", "--force-conflicts"])]

@@ -2,7 +2,7 @@
 
 use super::tools::{asked, file, text_of};
 
-/// Proves: P-flux, I-remedy
+/// Proves: P-argocd, P-recipes
 #[tokio::test]
 async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
     for (tool, path, count) in [
@@ -17,7 +17,7 @@ async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
 }
 
 /// No example takes a version that Git doesn't name.
-/// Proves: I-remedy
+/// Proves: P-recipes
 #[test]
 fn the_examples_pin_this_version_and_name_a_registry() {
     let version = env!("CARGO_PKG_VERSION");

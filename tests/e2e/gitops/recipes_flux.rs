@@ -77,7 +77,7 @@ async fn flux_pruning_cancels_a_run_unless_it_is_disabled_for_it() {
     assert_eq!(world.service.get("stats").await["cancels"], 1);
 }
 
-/// Proves: P-no-drift, P-recipes
+/// Proves: P-argocd, P-recipes
 #[tokio::test]
 async fn a_cancellation_by_hand_is_no_drift_to_flux() {
     let world = World::new().await;

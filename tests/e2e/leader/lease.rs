@@ -15,7 +15,7 @@ fn last_words(ended: &Operator) -> String {
 }
 
 /// The thief's clock is far ahead: if it were believed, no operator would lead for two hundred years.
-/// Proves: P-leader-lost
+/// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
     let mut world = elected().await;

@@ -40,7 +40,7 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
     names
 }
 
-/// Proves: P-two-leaders, P-leader-lost
+/// Proves: P-owner-posts, P-takeover
 #[tokio::test]
 async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
     let mut world = elected().await;
@@ -85,7 +85,7 @@ fn begun_after(operator: &Operator, then: Timestamp) -> Vec<String> {
     log.lines().filter(later).map(str::to_owned).collect()
 }
 
-/// Proves: P-at-most-one, P-two-leaders, P-owner-posts, P-guarded-writes, F-outage
+/// Proves: P-at-most-one, P-owner-posts, P-guarded-writes, F-outage
 #[tokio::test]
 async fn two_operators_without_election_duplicate_no_run_when_paused() {
     let mut world = World::new().await;

@@ -9,7 +9,7 @@ use crate::stale::Proxy;
 
 use super::{ACTIVE, CANCELLED, HELD, REFUSED, desk, each_says, left, shows, started};
 
-/// Proves: K-change, K-retry
+/// Proves: K-change
 #[tokio::test]
 async fn each_command_changes_what_it_may_and_refuses_the_rest() {
     let world = desk().await;

@@ -38,7 +38,7 @@ async fn offered(world: &World, shell: &str, words: &[&str]) -> Vec<String> {
     values.map(|value| value.unwrap().to_owned()).collect()
 }
 
-/// Proves: K-complete
+/// Proves: K-plugin
 #[tokio::test]
 async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shell() {
     let world = desk().await;
@@ -76,7 +76,7 @@ async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shel
     }
 }
 
-/// Proves: K-complete
+/// Proves: K-plugin
 #[test]
 fn each_shell_gets_a_script_that_asks_the_program() {
     for (shell, own) in [

@@ -18,7 +18,7 @@ async fn events(world: &World, count: usize) {
     world.patch_status("train", status).await;
 }
 
-/// Proves: K-events
+/// Proves: K-why
 #[tokio::test]
 async fn events_are_printed_with_the_number_of_those_not_kept() {
     let world = desk().await;

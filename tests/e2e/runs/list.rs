@@ -15,7 +15,7 @@ fn rows(table: &str) -> Vec<Vec<&str>> {
     rows.collect()
 }
 
-/// Proves: K-list
+/// Proves: K-why
 #[tokio::test]
 async fn what_needs_a_person_is_listed_first() {
     let world = desk().await;
@@ -41,7 +41,7 @@ async fn what_needs_a_person_is_listed_first() {
     assert_eq!(out, "run.run-operator.dev/bad\n");
 }
 
-/// Proves: K-list
+/// Proves: K-why
 #[tokio::test]
 async fn a_run_that_can_not_be_read_is_listed_too() {
     let world = World::unattended(Setup {

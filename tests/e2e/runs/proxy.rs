@@ -37,7 +37,7 @@ async fn proxy() -> (String, Arc<AtomicUsize>) {
     (url, tunnels)
 }
 
-/// Proves: K-proxy
+/// Proves: K-plugin
 #[tokio::test]
 async fn the_proxy_of_the_environment_is_used_unless_no_proxy_covers_the_api_server() {
     let world = desk().await;

@@ -41,7 +41,7 @@ async fn flags_and_files_make_the_same_run() {
     assert!(runs(&world, "list -o name").await.ok().is_empty());
 }
 
-/// Proves: K-once
+/// Proves: K-submit
 #[tokio::test]
 async fn the_same_command_with_a_key_submits_nothing_twice() {
     let world = World::new().await;
@@ -114,7 +114,7 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
     assert!(runs(&world, "list -o name").await.ok().is_empty());
 }
 
-/// Proves: K-follow
+/// Proves: K-submit
 #[tokio::test]
 async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
     let world = World::new().await;

@@ -35,7 +35,7 @@ fn again(world: &World) -> String {
     format!("kubectl runop wait train --namespace {}", world.namespace)
 }
 
-/// Proves: K-wait, K-interrupt
+/// Proves: K-wait
 #[tokio::test]
 async fn a_wait_ends_as_its_goal_says_and_of_several_with_the_worst() {
     let world = desk().await;
@@ -71,7 +71,7 @@ async fn a_wait_ends_as_its_goal_says_and_of_several_with_the_worst() {
     assert_eq!(world.run("train").await.spec.cancel, None);
 }
 
-/// Proves: K-uid, K-wait
+/// Proves: K-wait
 #[rstest]
 #[case::that_its_watch_shows(false)]
 #[case::that_its_watch_missed(true)]
@@ -108,7 +108,7 @@ async fn a_run_that_is_being_deleted_ends_a_wait_whenever_it_begins() {
     world.patch_run("train", held(json!(null))).await;
 }
 
-/// Proves: K-interrupt
+/// Proves: K-wait
 #[rstest]
 #[case(Signal::INT)]
 #[case(Signal::TERM)]
@@ -122,7 +122,7 @@ async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Sign
     assert_eq!(world.run("train").await.spec.cancel, None);
 }
 
-/// Proves: K-poll
+/// Proves: K-wait
 #[tokio::test]
 async fn a_wait_polls_nothing() {
     let (world, proxy, wait) = waiting("wait train --for finished").await;

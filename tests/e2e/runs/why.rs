@@ -7,7 +7,7 @@ use crate::support::{TOKEN, World};
 
 use super::{runs, started};
 
-/// Proves: K-why, K-rights
+/// Proves: K-why
 #[tokio::test]
 async fn a_dead_token_is_found_behind_the_workspace_as_far_as_the_user_may_look() {
     let world = World::new().await;

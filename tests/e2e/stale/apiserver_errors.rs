@@ -23,7 +23,7 @@ const VERBS: [(&str, &str); 11] = [
     ("create", "events"),
 ];
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[rstest]
 #[case::too_many(429, None)]
 #[case::too_many_come_later(429, Some("1"))]
@@ -77,7 +77,7 @@ async fn an_unreadable_secret_is_reported_where_no_call_can_be_made() {
 
 /// Because of the uid a release never affects the next object of the name, whenever it is carried out. Where
 /// a PUT is refused, as with permissions from before it was introduced, the object is released all the same.
-/// Proves: P-let-go-by-uid
+/// Proves: P-guarded-writes
 #[rstest]
 #[case::as_a_rule(None, 0)]
 #[case::with_older_rights(Some(403), 1)]
@@ -106,7 +106,7 @@ async fn a_deleted_object_is_released_by_its_uid(
     assert_eq!(put.finalizers(), &[] as &[String]);
 }
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[rstest]
 #[case::as_a_status(Fault::Answer(410, None))]
 #[case::in_the_stream(Fault::Gone)]

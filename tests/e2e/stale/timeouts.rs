@@ -16,7 +16,7 @@ fn short() -> Setup {
 }
 
 /// As over a connection that a router between the two has forgotten.
-/// Proves: F-refusing
+/// Proves: F-outage
 #[tokio::test]
 async fn silent_watches_are_restarted_at_their_last_version() {
     let (proxy, world) = stage_with(short()).await;
@@ -34,7 +34,7 @@ async fn silent_watches_are_restarted_at_their_last_version() {
 }
 
 /// One of each kind of request hangs; everything else continues meanwhile. The proxy speaks only HTTP/1.1.
-/// Proves: F-refusing, P-one-connection, P-events-bounded
+/// Proves: F-outage, P-events
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;

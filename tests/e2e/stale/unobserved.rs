@@ -90,7 +90,7 @@ async fn an_unseen_cancel_is_noticed_at_the_second_conflict() {
 }
 
 /// A Workspace that the watch does not bring back costs the service a bounded number of checks.
-/// Proves: F-refusing
+/// Proves: F-outage
 #[tokio::test]
 async fn probes_of_a_workspace_that_cannot_be_written_back_off() {
     let (proxy, world) = stage().await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Asked, Fault, ledger, running, stage};
 use crate::support::{TOKEN, held, holds_for_a_while};
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[rstest]
 #[case::of_the_status("runs/status", 1)]
 #[case::of_the_intent("runs", 0)]
@@ -66,7 +66,7 @@ fn guards(asked: &Asked) -> [Value; 2] {
 }
 
 /// Of every kind of write there is: intent, status, restored metadata, release, deletion by the TTL.
-/// Proves: P-guarded-writes, P-two-leaders, P-owner-posts, P-intent-before-post
+/// Proves: P-guarded-writes, P-owner-posts, P-intent-before-post
 #[tokio::test]
 async fn every_write_of_an_object_names_its_uid_and_version() {
     let (proxy, world) = stage().await;

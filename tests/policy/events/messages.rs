@@ -43,7 +43,7 @@ fn an_event_names_run_key_and_request() {
     }
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn the_text_of_the_service_has_no_control_codes_and_fits() {
     let mut case = at_the_service("running").settle();
@@ -68,7 +68,7 @@ fn the_text_of_the_service_has_no_control_codes_and_fits() {
     );
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn no_text_exceeds_the_limit_of_an_event() {
     let long = "ü".repeat(4000);

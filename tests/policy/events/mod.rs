@@ -92,7 +92,7 @@ fn a_second_run_id_is_an_event() {
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
 }
 
-/// Proves: B-events
+/// Proves: B-writes
 #[test]
 fn a_life_has_two_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -106,7 +106,7 @@ fn a_life_has_two_events() {
 }
 
 /// The process ends after the write and before the Event, or the write's answer is lost.
-/// Proves: P-events-once
+/// Proves: P-events
 #[rstest]
 #[case::of_a_submission(at_the_service("running"), &["Submitted"])]
 #[case::of_a_stall(Case::new().mine().posted(Err(problem(403, "no"))), &["Stalled"])]
@@ -149,7 +149,7 @@ fn a_recurring_stall_is_another_event_and_so_is_the_recovery() {
     );
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     let busy = || Failure {
@@ -174,7 +174,7 @@ fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     assert_eq!(case.events.len(), 3, "the API server has forgotten it");
 }
 
-/// Proves: B-events
+/// Proves: B-writes
 #[test]
 fn the_services_events_are_published_only_if_asked_for() {
     let reasons_with = |service_events| {
@@ -198,7 +198,7 @@ fn the_services_events_are_published_only_if_asked_for() {
 }
 
 /// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds: two minutes.
-/// Proves: P-events-bounded, B-events
+/// Proves: P-events, B-writes
 #[test]
 fn a_flood_of_service_events_is_published_as_a_few_events() {
     let mut case = at_the_service("running").settle();
@@ -262,7 +262,7 @@ proptest! {
     #![proptest_config(histories::config(1000))]
 
     /// What isn't once in a life has the number of a minute or an hour in its name.
-    /// Proves: P-events-bounded
+    /// Proves: P-events
     #[test]
     fn every_event_is_once_in_a_life_a_minute_or_an_hour(turns in turns()) {
         let mut case = Case::new();
@@ -285,7 +285,7 @@ proptest! {
     }
 
     /// Another process at the same place, a moment later.
-    /// Proves: P-events-once
+    /// Proves: P-events
     #[test]
     fn a_restart_makes_no_second_event(turns in turns()) {
         let mut case = Case::new();

@@ -24,7 +24,7 @@ fn count(case: &Case, reason: &str) -> usize {
 }
 
 /// A write of the status may have more of them.
-/// Proves: B-events, P-events-bounded
+/// Proves: B-writes, P-events
 #[test]
 fn service_events_are_published_a_minute_apart() {
     let mut case = at_the_service("running").settle();
@@ -58,7 +58,7 @@ fn a_stalled_run_that_is_cancelled_has_not_recovered() {
     assert_eq!(case.reasons(), ["Stalled", "Cancelled"]);
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn a_second_suspension_is_another_event_in_another_minute() {
     let mut case = Case::new().view(WorkspaceView::Missing);
@@ -70,7 +70,7 @@ fn a_second_suspension_is_another_event_in_another_minute() {
     }
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn an_unmapped_state_is_another_event_in_another_minute() {
     let mut case = at_the_service("running").settle();
@@ -81,7 +81,7 @@ fn an_unmapped_state_is_another_event_in_another_minute() {
     }
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn the_same_stall_is_another_event_in_another_minute() {
     let mut case = Case::new().mine();

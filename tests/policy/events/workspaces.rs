@@ -50,7 +50,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
     assert_eq!(old, None);
 }
 
-/// Proves: P-events-bounded
+/// Proves: P-events
 #[test]
 fn a_flapping_workspace_has_an_event_of_a_reason_in_a_minute() {
     let mut status = None;

@@ -193,7 +193,7 @@ fn phase(run: &Run) -> String {
 mod tests {
     use super::*;
 
-    /// Proves: L-document
+    /// Proves: L-contract
     #[test]
     fn a_request_unlike_the_document_breaks_a_promise() {
         let holds = |requests, violations: &[&str]| {

@@ -102,7 +102,7 @@ async fn a_streamed_list_goes_on_as_a_watch_without_another_request() {
     assert_eq!(told(&mut watch, 6).await.0, expected);
 }
 
-/// Proves: F-refusing, P-list-streamed
+/// Proves: F-outage
 #[rstest]
 // kube's watcher asks for another stream before it tells that the first one has ended.
 #[case::cut("", 1)]
@@ -128,7 +128,7 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str, #[case] 
     assert_eq!(pauses, [Duration::ZERO]);
 }
 
-/// Proves: P-list-streamed
+/// Proves: F-outage
 #[tokio::test]
 async fn a_streamed_list_whose_end_never_comes_is_read_in_pages() {
     let api: Api<Maybe<Run>> = Api::all(silent());
@@ -140,7 +140,7 @@ async fn a_streamed_list_whose_end_never_comes_is_read_in_pages() {
     assert_eq!(watch.list, List::InPages);
 }
 
-/// Proves: P-list-streamed
+/// Proves: F-outage
 #[rstest]
 #[case::by_an_older_server(422)]
 #[case::by_an_overloaded_one(500)]
@@ -153,7 +153,7 @@ async fn where_a_streamed_list_is_refused_pages_are_read_at_once(#[case] code: u
 }
 
 /// Who may not watch may still list: a Run that is only listed holds its Workspace.
-/// Proves: P-workspace-finalizer, P-list-streamed
+/// Proves: P-workspace-finalizer, F-outage
 #[rstest]
 #[case::forbidden(403)]
 #[case::without_the_kind(404)]
@@ -165,7 +165,7 @@ async fn where_pages_may_be_refused_too_the_next_try_is_after_a_pause(#[case] co
     assert!(pauses[0] > Duration::from_millis(500), "{pauses:?}");
 }
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[tokio::test]
 async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
     let whole = chunk(&line("a", 6));
@@ -192,7 +192,7 @@ async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
     }
 }
 
-/// Proves: F-refusing, F-stale
+/// Proves: F-outage, F-stale
 #[rstest]
 #[case::too_old_by_its_status(failure(410))]
 #[case::too_old_by_a_line(lines(&ended(410)))]
@@ -210,7 +210,7 @@ async fn a_watch_that_may_miss_something_begins_with_a_list(#[case] watch: Strin
     assert_eq!(pauses.len(), 1);
 }
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[tokio::test]
 async fn after_five_errors_in_a_row_the_list_begins_again() {
     let listed = lines(&(line("a", 5) + COMPLETE));
@@ -235,7 +235,7 @@ async fn an_object_that_cannot_be_decoded_is_one_bad_item_and_no_error() {
     assert!(pauses.is_empty(), "{pauses:?}");
 }
 
-/// Proves: F-refusing
+/// Proves: F-outage
 #[test]
 fn errors_in_a_row_are_further_and_further_apart() {
     let (mut failures, mut now) = (Failures::default(), Instant::now());

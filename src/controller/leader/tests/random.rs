@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// At most one leads, whatever is lost, late or slow, and whatever the clocks show. Once nothing fails, one leads.
-    /// Proves: P-leader-clock
+    /// Proves: P-leader
     #[test]
     fn never_do_two_lead_at_once_and_in_the_end_one_does(story in prop::collection::vec(happens(), 0..200)) {
         let mut now = Instant::now();

@@ -271,7 +271,7 @@ fn those_that_wait_for_the_end_of_a_pause_follow_the_first() {
     assert_eq!(limits.begin_waiting(end)[0].0, "b");
 }
 
-/// Proves: P-rate-limit
+/// Proves: P-calls-bound
 #[test]
 fn the_burst_is_admitted_and_the_next_call_has_to_wait() {
     let mut limits = Limits::new(1);
@@ -289,7 +289,7 @@ fn the_burst_is_admitted_and_the_next_call_has_to_wait() {
     assert_eq!(limits.start_all(next).len(), PLACES - 4);
 }
 
-/// Proves: P-rate-limit
+/// Proves: P-calls-bound
 #[test]
 fn an_unset_half_of_the_limit_has_its_default() {
     let mut rate = Rate::default();
@@ -301,7 +301,7 @@ fn an_unset_half_of_the_limit_has_its_default() {
     assert_eq!((taken(START), taken(later(START, SECOND))), (40, 20));
 }
 
-/// Proves: P-rate-limit
+/// Proves: P-calls-bound
 #[test]
 fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
     let mut limits = Limits::new(1);
@@ -396,7 +396,7 @@ async fn waiters_are_notified_of_long_pauses_only() {
     }
 }
 
-/// Proves: P-rate-limit
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn a_permit_counts_for_the_rate_limit_from_its_beginning_on() {
     let limiter = limiter();

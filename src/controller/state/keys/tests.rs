@@ -49,7 +49,7 @@ fn next(uid: &str) -> RunRef {
     ("team".to_owned(), Arc::from(uid))
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let keys = filled([known("young", keyed(2026))]);
@@ -78,7 +78,7 @@ fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     assert_eq!(young().as_deref(), Some("old"));
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn an_end_or_a_deletion_frees_the_key_for_the_next_and_for_one_alone() {
     let waits = || holder(&keys_of_two(), "b", keyed(2026));
@@ -102,7 +102,7 @@ fn keys_of_two() -> Keys {
     ])
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn a_run_that_becomes_undecodable_keeps_the_key_that_it_held() {
     let broken = |fields| known("a", merged(fields, json!({"spec": {"workload": 1}})));
@@ -125,7 +125,7 @@ fn a_run_that_becomes_undecodable_keeps_the_key_that_it_held() {
     assert_eq!(holder(&keys, "b", keyed(2026)).as_deref(), Some("a"));
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn each_end_of_a_run_frees_the_key_for_the_next_one() {
     const ALL: usize = 1000;
@@ -146,7 +146,7 @@ fn each_end_of_a_run_frees_the_key_for_the_next_one() {
     );
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     let keys = Keys::default();
@@ -176,7 +176,7 @@ fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     assert_eq!(looks("shared-00000", keyed(2026)), (None, 2));
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn of_two_runs_created_in_one_second_exactly_one_waits() {
     // The smaller uid has priority.
@@ -203,7 +203,7 @@ fn of_two_runs_created_in_one_second_exactly_one_waits() {
     assert!(!claim(&keys, "younger", keyed(2026)));
 }
 
-/// Proves: P-key-index
+/// Proves: P-key-in-use
 #[test]
 fn the_claim_of_a_run_that_is_gone_passes_on() {
     let keys = filled([known("a", keyed(2025)), known("b", keyed(2026))]);

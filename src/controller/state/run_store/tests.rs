@@ -42,7 +42,7 @@ fn shared() -> WorkspaceKey {
     }
 }
 
-/// Proves: P-run-index
+/// Proves: B-ended
 #[test]
 fn changes_concern_the_runs_of_a_workspace_that_are_unfinished_or_being_deleted() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
@@ -60,7 +60,7 @@ fn changes_concern_the_runs_of_a_workspace_that_are_unfinished_or_being_deleted(
     assert!(tenant.contains(&Whose::AllTenants));
 }
 
-/// Proves: P-run-index
+/// Proves: B-ended
 #[tokio::test]
 async fn changes_during_a_scan_cost_one_more() {
     let wakes = Wakes::default();

@@ -62,7 +62,7 @@ fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
     assert_eq!(table.outdated(&secret("b", "token"), &version("2")), []);
 }
 
-/// Proves: P-secret-forgotten
+/// Proves: X-secrets-by-name
 #[tokio::test]
 async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     let table = table(&["a"]);

@@ -33,7 +33,7 @@ fn ready(number: u64) -> WorkspaceState {
     WorkspaceState::ready(verified, Arc::new(session))
 }
 
-/// Proves: P-workspace-holds, P-rotation
+/// Proves: P-workspace-check, P-rotation
 #[test]
 fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
     let workspaces = Workspaces::default();
@@ -47,7 +47,7 @@ fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
     assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
 }
 
-/// Proves: P-one-failure, P-stream-session
+/// Proves: P-one-failure, P-rotation
 #[test]
 fn a_rejected_token_closes_no_stream_of_its_place() {
     let workspaces = Workspaces::default();
@@ -81,7 +81,7 @@ fn a_suspected_outage_keeps_the_session() {
     assert!(entry.suspect(2, ProbeTrigger::Outage));
 }
 
-/// Proves: P-secret-forgotten
+/// Proves: X-secrets-by-name
 #[test]
 fn an_absent_workspace_is_kept_only_for_its_subscribers() {
     let workspaces = Workspaces::default();
@@ -98,7 +98,7 @@ fn an_absent_workspace_is_kept_only_for_its_subscribers() {
     assert!(workspaces.all().is_empty());
 }
 
-/// Proves: P-last-token, P-calls-apart, P-secret-forgotten, P-rate-limit
+/// Proves: P-last-token, P-calls-bound, X-secrets-by-name
 #[test]
 fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     let workspaces = Workspaces::default();
@@ -203,7 +203,7 @@ fn due_at(checks: &mut Checks, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-/// Proves: P-version-again
+/// Proves: P-workspace-check
 #[test]
 fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     let start = Timestamp::UNIX_EPOCH;
@@ -218,7 +218,7 @@ fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     assert_eq!(due_at(&mut checks, after), None, "the check is due");
 }
 
-/// Proves: P-version-again
+/// Proves: P-workspace-check
 #[test]
 fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     let start = Timestamp::UNIX_EPOCH;
@@ -229,7 +229,7 @@ fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     assert!(!checks.reconnected(late), "it is asked for already");
 }
 
-/// Proves: P-version-again
+/// Proves: P-workspace-check
 #[test]
 fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
     let start = Timestamp::UNIX_EPOCH;
@@ -257,7 +257,7 @@ fn a_new_object_generation_or_secret_is_probed_at_once() {
     assert!(!due(&mut checks, "u", 1), "one change, one check");
 }
 
-/// Proves: P-one-probe
+/// Proves: P-workspace-check
 #[test]
 fn a_suspicion_leads_to_one_check_a_second() {
     let start = Timestamp::UNIX_EPOCH;

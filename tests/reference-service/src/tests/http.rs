@@ -27,7 +27,7 @@ async fn the_version_is_public_and_the_workspace_is_not() {
 }
 
 /// What `contract/openapi.yaml` says of an error; of a success see [`Service::call`].
-/// Proves: R4, L-document
+/// Proves: R4, L-contract
 #[tokio::test]
 async fn every_error_is_a_problem_with_the_request_id_of_its_header() {
     let service = Service::start().await;
