@@ -121,14 +121,11 @@ pub(crate) async fn run_passes(
             (begun, granted)
         });
         let (Some(latest), granted) = next else {
-            let Some(wait) = settled::at_rest(ctx, entry) else {
+            if !settled::at_rest(ctx, entry) {
                 return ended;
-            };
+            }
             // The TTL of a settled Run needs no reconcile.
-            return ended.map(|again| match wait {
-                Duration::ZERO => Action::await_change(),
-                wait => Action::requeue(again.pause().map_or(wait, |pause| pause.min(wait))),
-            });
+            return ended.map(|_| Action::await_change());
         };
         (run, permit) = (latest, granted);
     }

@@ -36,24 +36,17 @@ pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
     let run = object.good();
     let settled = run.and_then(|run| Some((run, of(ctx, run)?)));
     match settled {
-        Some((run, settled)) if settled.from <= wall() => {
-            Known::Ended(Arc::new(stripped(run, settled)))
-        }
-        _ => object.into(),
+        Some((run, settled)) => Known::Ended(Arc::new(stripped(run, settled))),
+        None => object.into(),
     }
 }
 
 /// Handles the end of whatever was in flight for a Run. If nothing is left to do for it, it is stripped and no longer
-/// tracked. Returns how long that takes; zero if it is done.
-pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> Option<Duration> {
+/// tracked. Returns whether that is so.
+pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> bool {
     let (run, deleted) = entry.with(|state| (state.run.latest().cloned(), state.run.deleted()));
-    let retire = || {
-        ctx.tracked_runs
-            .retire(&entry.uid)
-            .then_some(Duration::ZERO)
-    };
     match ctx.runs.get(&entry.uid) {
-        Some(Known::Ended(_)) => return retire(),
+        Some(Known::Ended(_)) => return ctx.tracked_runs.retire(&entry.uid),
         Some(Known::Active(_) | Known::Bad(_)) if !deleted => {}
         known => {
             if known.is_none() {
@@ -62,18 +55,12 @@ pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> Option<Duration> {
             }
             // The garbage collector may have found it busy.
             ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-            return None;
+            return false;
         }
     }
     // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
-    let run = run?;
-    let settled = of(ctx, &run)?;
-    let wait = Duration::try_from(settled.from.duration_since(wall())).unwrap_or_default();
-    if wait > Duration::ZERO {
-        return Some(wait);
-    }
-    let done = ctx.runs.strip(stripped(&run, settled));
-    done.then(retire).flatten()
+    let settled = run.and_then(|run| Some(stripped(&run, of(ctx, &run)?)));
+    settled.is_some_and(|ended| ctx.runs.strip(ended) && ctx.tracked_runs.retire(&entry.uid))
 }
 
 /// Deletes settled Runs after their TTL, until shutdown.

@@ -7,12 +7,10 @@ use crate::decide::{Decision, Effect, Observed, observation::Observation};
 use super::ttl;
 
 /// A Run that has ended and was released, and for which policy does nothing more before its TTL, unless its object
-/// changes. Both times are of the wall clock.
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Time from which this holds.
-    pub from: Timestamp,
-    /// Time at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
+    /// Time of the wall clock at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
     pub expires: Option<Timestamp>,
 }
 
@@ -26,7 +24,6 @@ pub fn settled(observed: &Observed<'_>) -> Option<Settled> {
     let Decision { status, effect, .. } = super::decide(observed);
     let rests = status.is_none() && matches!(effect, None | Some(Effect::Delete));
     rests.then(|| Settled {
-        from: observed.wall,
         expires: ttl::due(&f),
     })
 }
