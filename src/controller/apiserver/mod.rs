@@ -32,4 +32,4 @@ pub use object::{BadObject, Maybe, Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};
-pub use watch::watch;
+pub use watch::{http_status, watch};

@@ -5,17 +5,17 @@
 //!   new list;
 //! - an object without readable metadata is skipped.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
+use kube::Api;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::util::error_chain;
+
+use super::object::{Maybe, Object};
 
 /// Errors in a row after which the list begins again, whatever they are.
 const FAILURES: u32 = 5;
@@ -47,10 +47,10 @@ enum List {
 }
 
 /// Lists what the API covers, and then watches it for ever.
-pub fn watch<K>(api: Api<K>, config: Config) -> impl Stream<Item = Event<K>> + Send
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
+pub fn watch<K: Object>(
+    api: Api<Maybe<K>>,
+    config: Config,
+) -> impl Stream<Item = Event<Maybe<K>>> + Send {
     stream::unfold(Watch::new(api, config), |mut watch| async move {
         let event = watch.next().await;
         Some((event, watch))
@@ -58,9 +58,9 @@ where
 }
 
 struct Watch<K> {
-    api: Api<K>,
+    api: Api<Maybe<K>>,
     config: Config,
-    events: BoxStream<'static, watcher::Result<Event<K>>>,
+    events: BoxStream<'static, watcher::Result<Event<Maybe<K>>>>,
     list: List,
     /// The API server has no streamed lists, or grants no watch: every list is read in pages.
     unstreamed: bool,
@@ -73,11 +73,8 @@ struct Watch<K> {
     silence: Duration,
 }
 
-impl<K> Watch<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    fn new(api: Api<K>, config: Config) -> Self {
+impl<K: Object> Watch<K> {
+    fn new(api: Api<Maybe<K>>, config: Config) -> Self {
         let list = List::Streamed;
         Self {
             events: events(&api, &config, list),
@@ -99,7 +96,7 @@ where
         (self.list, self.begun, self.complete) = (list, false, false);
     }
 
-    async fn next(&mut self) -> Event<K> {
+    async fn next(&mut self) -> Event<Maybe<K>> {
         loop {
             match self.read().await {
                 Ok(Some(event)) => return event,
@@ -110,7 +107,7 @@ where
     }
 
     /// The next event; `None` if it has no effect.
-    async fn read(&mut self) -> Result<Option<Event<K>>, WatchError> {
+    async fn read(&mut self) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let streamed = self.list == List::Streamed && !self.complete;
         let read = if streamed {
             let read = timeout(self.silence, self.events.next()).await;
@@ -132,9 +129,14 @@ where
             Event::Init => (self.begun, self.complete) = (true, false),
             Event::InitDone => self.complete = true,
             Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
-                if object.meta().name.is_none() {
-                    // Not even its metadata can be decoded, and so nothing is known of it.
-                    tracing::error!(k8s.kind = %K::kind(&()), "failed to read an object's metadata; the object is skipped");
+                // Not even its metadata can be decoded, and so nothing is known of it.
+                if let Maybe::Bad(bad) = object
+                    && bad.metadata.name.is_none()
+                {
+                    tracing::error!(
+                        k8s.kind = %K::kind(&()), error = %bad.error,
+                        "failed to read an object's metadata; the object is skipped"
+                    );
                     return Ok(None);
                 }
                 if self.complete && self.failures.in_a_row > 0 {
@@ -170,14 +172,11 @@ where
     }
 }
 
-fn events<K>(
-    api: &Api<K>,
+fn events<K: Object>(
+    api: &Api<Maybe<K>>,
     config: &Config,
     list: List,
-) -> BoxStream<'static, watcher::Result<Event<K>>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
+) -> BoxStream<'static, watcher::Result<Event<Maybe<K>>>> {
     let config = config.clone();
     let config = match list {
         List::Streamed => config.streaming_lists(),
@@ -198,15 +197,20 @@ fn resumes(error: &WatchError) -> bool {
     status(error) != Some(410) && !line
 }
 
-/// HTTP status of the API server's answer, if there was one.
 fn status(error: &WatchError) -> Option<u16> {
     match error {
-        WatchError::Watcher(
-            watcher::Error::InitialListFailed(kube::Error::Api(status))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            | watcher::Error::WatchError(status),
-        ) => Some(status.code),
-        WatchError::Watcher(_) | WatchError::Incomplete | WatchError::Silent => None,
+        WatchError::Watcher(error) => http_status(error),
+        WatchError::Incomplete | WatchError::Silent => None,
+    }
+}
+
+/// HTTP status of the API server's answer to a list or a watch, if there was one.
+pub fn http_status(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }
 

@@ -188,7 +188,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
         } else {
             failures.saturating_add(1)
         };
-        let forbidden = error.as_ref().is_some_and(forbids);
+        let forbidden = error.as_ref().and_then(apiserver::http_status) == Some(403);
         let Watched { scope, name } = &watched;
         match &error {
             Some(_) if forbidden && was_forbidden => {}
@@ -253,13 +253,4 @@ async fn until_it_fails(
         listed.insert(name);
     }
     None
-}
-
-fn forbids(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.is_forbidden(),
-        _ => false,
-    }
 }

@@ -3,9 +3,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::api::Run;
-use crate::controller::apiserver::{Maybe, answer, loopback, silent};
+use crate::controller::apiserver::{answer, loopback, silent};
 
-fn watched(answers: Vec<String>) -> Watch<Maybe<Run>> {
+fn watched(answers: Vec<String>) -> Watch<Run> {
     Watch::new(Api::all(loopback(answers)), Config::default().timeout(100))
 }
 
@@ -68,7 +68,7 @@ fn word(event: &Event<Maybe<Run>>) -> String {
 }
 
 /// The next events, in words; errors and pauses between them.
-async fn told(watch: &mut Watch<Maybe<Run>>, count: usize) -> (Vec<String>, Vec<Duration>) {
+async fn told(watch: &mut Watch<Run>, count: usize) -> (Vec<String>, Vec<Duration>) {
     let (mut told, mut pauses) = (Vec::new(), Vec::new());
     while told.len() < count {
         match watch.read().await {
