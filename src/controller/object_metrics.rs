@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::api::{
-    ClusterWorkspace, ConditionType, Phase, Reason, Run, Workspace, WorkspaceKind,
+    ClusterWorkspace, ConditionType, Phase, Reason, Run, Workspace,
     conditions::{find, is_true},
     finalizer,
     intent::IntentRecord,
@@ -149,10 +149,7 @@ fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut [usize]) {
         }
     }
     for (&ready, count) in READY.iter().zip(by_status) {
-        let kind = match K::KIND {
-            WorkspaceKind::Workspace => "Workspace",
-            WorkspaceKind::ClusterWorkspace => "ClusterWorkspace",
-        };
+        let kind = K::KIND.as_str();
         let of_status = ctx
             .metrics
             .workspaces

@@ -91,7 +91,7 @@ impl Recorder {
             .as_ref()
             .is_some_and(|sender| sender.try_send(event).is_ok());
         if !queued {
-            self.metrics.events_dropped(DropCause::QueueFull, 1);
+            self.metrics.event_dropped(DropCause::QueueFull);
         }
         true
     }
@@ -124,7 +124,7 @@ impl Recorder {
             };
             let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
             if attempt == TRIES || cause != DropCause::NoAnswer {
-                self.metrics.events_dropped(cause, 1);
+                self.metrics.event_dropped(cause);
                 self.log(&event, cause, error.as_ref());
                 return;
             }

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::api::WorkspaceKind;
 use crate::service::{Observer, Operation};
 use crate::util::lock;
 
@@ -239,7 +240,7 @@ impl Metrics {
         for &reason in STALLED {
             self.runs_stalled.get_or_create_owned(&ByReason { reason });
         }
-        for kind in ["Workspace", "ClusterWorkspace"] {
+        for kind in WorkspaceKind::ALL.map(WorkspaceKind::as_str) {
             for &ready in READY {
                 self.workspaces
                     .get_or_create_owned(&ByReady { kind, ready });
@@ -363,11 +364,10 @@ impl Metrics {
         self.pauses.get_or_create(&ByCause { cause }).inc();
     }
 
-    /// Counts Kubernetes Events that were not published.
-    pub fn events_dropped(&self, cause: DropCause, count: u64) {
+    /// Counts a Kubernetes Event that was not published.
+    pub fn event_dropped(&self, cause: DropCause) {
         let cause = cause.as_str();
-        let dropped = self.events_dropped.get_or_create(&ByCause { cause });
-        dropped.inc_by(count);
+        self.events_dropped.get_or_create(&ByCause { cause }).inc();
     }
 
     /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
