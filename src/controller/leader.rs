@@ -128,7 +128,7 @@ pub enum Lost {
     /// By this process's own clock.
     #[error("it could not be renewed within {0:?}")]
     NotRenewed(Duration),
-    /// Another process took it, or a person edited it; no name if nobody holds it.
+    /// Another process took it, or a person edited it. The holder's name; empty if there is no holder.
     #[error("its holder is now {0:?}")]
     Taken(String),
     /// A bug: the election's task has ended.

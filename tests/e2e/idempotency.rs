@@ -117,7 +117,7 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
     history.holds().await;
 }
 
-/// The watch shows an intent only after it was written, and a copy that is asked to submit waits for nobody who is younger:
+/// The watch shows an intent only after it was written, and a copy that is asked to submit does not wait for younger Runs:
 /// only the claim of this process says that the key is taken.
 /// Proves: P-key-in-use
 #[tokio::test]

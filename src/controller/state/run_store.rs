@@ -276,7 +276,7 @@ impl RunStore {
         names
     }
 
-    /// The Runs whose TTL is over by `wall`. One that is still here a minute later is told again.
+    /// The Runs whose TTL is over by `wall`. One that is still here a minute later is returned again.
     pub fn take_expired(&self, wall: Timestamp) -> Vec<ObjectVersion> {
         let mut expired = Vec::new();
         for known in lock(&self.0).runs.values_mut() {

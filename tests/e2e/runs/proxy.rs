@@ -54,7 +54,7 @@ async fn the_proxy_of_the_environment_is_used_unless_no_proxy_covers_the_api_ser
     let exempt = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "127.0.0.0/8")];
     list(&exempt).await.unwrap();
     assert_eq!(tunnels.load(Relaxed), 1);
-    let nobody = list(&[("https_proxy", "http://127.0.0.1:9")]).await;
-    let error = nobody.unwrap_err();
+    let refused = list(&[("https_proxy", "http://127.0.0.1:9")]).await;
+    let error = refused.unwrap_err();
     assert!(error.contains("the API server gave no answer"), "{error}");
 }
