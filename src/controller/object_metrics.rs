@@ -1,6 +1,7 @@
 //! The gauges of Runs and Workspaces, set at scrape time by a scan of all of them: at most once a second.
 
 use jiff::Timestamp;
+use kube::runtime::reflector::Store;
 
 use crate::api::{
     ClusterWorkspace, ConditionType, Phase, Reason, Run, Workspace, WorkspaceKind,
@@ -11,7 +12,7 @@ use crate::api::{
 use crate::clock::wall;
 
 use super::{
-    apiserver::{Maybe, cache::Cache},
+    apiserver::Maybe,
     context::Context,
     metrics::{
         Metrics, gauge,
@@ -47,9 +48,8 @@ pub(crate) fn take_reconciles(ctx: &Context) {
         ("clusterworkspace", &ctx.cluster_workspace_trigger),
     ];
     for (controller, trigger) in all {
-        let in_flight = trigger.in_flight();
-        ctx.metrics
-            .set_in_flight(controller, in_flight.count, in_flight.longest);
+        let (count, longest) = trigger.in_flight();
+        ctx.metrics.set_in_flight(controller, count, longest);
     }
 }
 
@@ -141,7 +141,7 @@ fn doubt(run: &Run) -> Option<Timestamp> {
 
 fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut [usize]) {
     let mut by_status = [0; READY.len()];
-    for object in K::caches(ctx).iter().flat_map(Cache::all) {
+    for object in K::stores(ctx).iter().flat_map(Store::state) {
         let (status, reason) = ready(&object);
         count(&mut by_status, READY, status);
         if status != "True" {
