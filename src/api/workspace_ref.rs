@@ -36,12 +36,19 @@ impl WorkspaceRef {
     }
 }
 
-impl std::fmt::Display for WorkspaceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl WorkspaceKind {
+    /// The kind's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Workspace => "Workspace",
             Self::ClusterWorkspace => "ClusterWorkspace",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for WorkspaceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
