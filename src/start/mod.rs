@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kube::Api;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Metadata};
@@ -23,8 +24,7 @@ use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
 use run_operator::controller::{Controller, metrics::Metrics};
 
 use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, SecureMetricsArgs};
-use crate::health::{CertificateFiles, Certificates, SecureMetrics};
-use crate::{health, signals};
+use crate::health::{self, CertificateFiles, Certificates, SecureMetrics};
 
 pub(crate) use clients::plain_client;
 use clients::{SILENCE, check_version, client, separate_client};
@@ -158,10 +158,16 @@ fn may_show_an_answer(event: &Metadata<'_>) -> bool {
     event.target() == "kube_client::client" && *event.level() == Level::WARN
 }
 
+/// Ends at SIGINT (Ctrl-C) or SIGTERM, which the first process of a container would ignore otherwise.
 fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
-    let asked = signals::asked_to_end().map_err(StartError::Signals)?;
+    let asked = |kind| signal(kind).map_err(StartError::Signals);
+    let mut terminate = asked(SignalKind::terminate())?;
+    let mut interrupt = asked(SignalKind::interrupt())?;
     tokio::spawn(async move {
-        asked.await;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
         shutdown.cancel();
     });
     Ok(())
