@@ -78,7 +78,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
     tracing::info!("run-operator has ended");
     match ended {
-        Some(asked_for) if !asked_for => Err(StartError::LoopEnded),
+        Some(false) => Err(StartError::LoopEnded),
         _ => Ok(()),
     }
 }
@@ -93,13 +93,11 @@ async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError
 fn certificates(
     args: &SecureMetricsArgs,
 ) -> Result<Option<(SocketAddr, Certificates)>, StartError> {
-    let Some(address) = args.address else {
-        return Ok(None);
-    };
     let files = args.certificate.clone().zip(args.key.clone());
     let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
-    let certificates = Certificates::new(files).map_err(StartError::SecureMetrics)?;
-    Ok(Some((address, certificates)))
+    let of = |address| Ok((address, Certificates::new(files)?));
+    let certificates = args.address.map(of).transpose();
+    certificates.map_err(StartError::SecureMetrics)
 }
 
 /// The listener of the metrics over TLS.
