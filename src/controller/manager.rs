@@ -155,7 +155,7 @@ impl Controller {
 }
 
 /// A store for each scope, and what fills it.
-fn stores<K>(scopes: &[Scope]) -> (Vec<Store<Maybe<K>>>, Vec<Writer<Maybe<K>>>)
+fn stores<K>(scopes: &[Scope]) -> (Vec<Store<K>>, Vec<Writer<K>>)
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {

@@ -1,7 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test stops at what it did not expect"
-)]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use rstest::rstest;
 use serde_json::{Value, json};
