@@ -5,17 +5,16 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-mod check;
 mod cli;
 mod health;
-mod signals;
 mod start;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{CheckArgs, Cli, Command};
+use run_operator::checks::{self, Finding, Target, Verdict};
 use run_operator::util::error_chain;
 
 /// The process lost its Lease after it had led. Its supervisor restarts it.
@@ -41,7 +40,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }),
         Command::Crds => print_crds(),
-        Command::Check(args) => run(check::run(&args)),
+        Command::Check(args) => run(check(&args)),
     }
 }
 
@@ -96,6 +95,30 @@ fn run(future: impl Future<Output = Result<ExitCode, start::StartError>>) -> Exi
             })
         }
     }
+}
+
+/// What `helm test` runs in a Pod: whether Runs of a namespace have what they need, as far as it can be seen from there.
+/// `kubectl runop doctor` says more.
+async fn check(args: &CheckArgs) -> Result<ExitCode, start::StartError> {
+    let target = args.base_url.as_deref();
+    let target = target.map(|base_url| Target::new(base_url, &args.trial()));
+    let target = target.transpose()?;
+    let client = start::plain_client().await?;
+    let mut findings: Vec<Finding> = checks::api_server(&client).await.into();
+    let mut taking = Vec::new();
+    if findings[0].verdict == Verdict::Ok {
+        let workspaces = checks::workspaces(&client, &args.namespace, true).await;
+        findings.extend(workspaces.findings);
+        taking = workspaces.taking;
+        let (namespace, name) = (&args.operator_namespace, &args.operator_name);
+        findings.push(checks::at_work(&client, namespace, name).await);
+    }
+    if let Some(target) = target {
+        findings.push(target.accepted().await);
+    }
+    print!("{}", checks::report(&findings, &taking));
+    let good = checks::is_good(&findings);
+    Ok(ExitCode::from(u8::from(!good)))
 }
 
 fn print_crds() -> ExitCode {

@@ -129,6 +129,16 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Active,
+        Self::Cancelling,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
     /// The word in the status.
     pub fn as_str(self) -> &'static str {
         match self {

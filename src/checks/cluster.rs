@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use crate::api::kubernetes::{KubernetesVersion, MINIMUM};
 use crate::api::{crd, names};
 
-use super::finding::{CHECK_ACCESS, first_five};
-use super::{Check, Finding, NO_ANSWER, bounded};
+use super::{CHECK_ACCESS, Check, Finding, NO_ANSWER, bounded, first_five};
 
 const REACHED: Check = Check::new("cluster.reached", "the API server answers");
 const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough");
@@ -70,33 +69,31 @@ async fn crds(client: &Client) -> Finding {
 /// it would drop or refuse them.
 fn missing(document: &Value) -> Vec<String> {
     let mut missing = Vec::new();
+    let schemas = document["components"]["schemas"].as_object();
     for crd in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
         let kind = &crd.spec.names.kind;
-        let served = document["components"]["schemas"].as_object();
         // By the kind that a schema declares, and not by its key.
-        let served = served.into_iter().flatten().find(|(_, schema)| {
+        let served = schemas.into_iter().flatten().find(|(_, schema)| {
             let kinds = schema["x-kubernetes-group-version-kind"].as_array();
             let mut kinds = kinds.into_iter().flatten();
             kinds.any(|known| known["kind"] == **kind)
         });
-        let ours = json!(crd.spec.versions)[0]["schema"]["openAPIV3Schema"].take();
-        match served {
-            Some((_, served)) => compare(kind, &ours, served, &mut missing),
-            None => missing.push(kind.clone()),
-        }
+        let ours = &json!(crd.spec.versions)[0]["schema"]["openAPIV3Schema"];
+        compare(kind, ours, served.map(|(_, schema)| schema), &mut missing);
     }
     missing
 }
 
-fn compare(path: &str, ours: &Value, served: &Value, missing: &mut Vec<String>) {
+fn compare(path: &str, ours: &Value, served: Option<&Value>, missing: &mut Vec<String>) {
+    let Some(served) = served else {
+        missing.push(path.to_owned());
+        return;
+    };
     for (name, field) in ours["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
-        match served["properties"].get(name) {
-            Some(served) => compare(&path, field, served, missing),
-            None => missing.push(path),
-        }
+        compare(&path, field, served["properties"].get(name), missing);
     }
     if let Some(items) = ours.get("items") {
-        compare(&format!("{path}[]"), items, &served["items"], missing);
+        compare(&format!("{path}[]"), items, Some(&served["items"]), missing);
     }
 }

@@ -7,8 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use kube::{Api, Client};
 
-use super::finding::CHECK_ACCESS;
-use super::{Check, Finding, Refused, bounded};
+use super::{CHECK_ACCESS, Check, Finding, Refused, bounded};
 
 /// Interval of reading the Lease while waiting for its renewal.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -65,16 +64,15 @@ impl Deployed {
 
     /// The values of a flag, from its arguments or else from its variable.
     pub fn values(&self, flag: &str) -> Vec<String> {
-        let mut args = self.args();
-        let mut given = Vec::new();
-        while let Some(arg) = args.next() {
-            let rest = arg.strip_prefix(flag);
-            match rest.map(|rest| rest.strip_prefix('=')) {
-                Some(Some(value)) => given.push(value),
-                Some(None) if arg == flag => given.extend(args.next().map(String::as_str)),
-                _ => {}
-            }
-        }
+        let next = self.args().skip(1).map(Some).chain([None]);
+        let given =
+            self.args()
+                .zip(next)
+                .filter_map(|(arg, next)| match arg.strip_prefix(flag)? {
+                    "" => next.map(String::as_str),
+                    value => value.strip_prefix('='),
+                });
+        let mut given: Vec<&str> = given.collect();
         if given.is_empty() {
             given.extend(self.variable(flag).map(String::as_str));
         }

@@ -12,8 +12,7 @@ use crate::api::{
     WorkspaceStatus, conditions,
 };
 
-use super::finding::first_five;
-use super::{Check, Finding, Refused, bounded, pages};
+use super::{Check, Finding, Refused, bounded, first_five, pages};
 
 /// The Workspace of a Run that names none.
 const DEFAULT: &str = "default";

@@ -6,10 +6,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::plain_http::PlainHttpArgs;
-use super::secure_metrics::SecureMetricsArgs;
-use super::values::{address, duration, given, watch_timeout};
-
 /// Configuration of the controller.
 #[derive(Debug, Args)]
 pub struct ControllerArgs {
@@ -40,7 +36,7 @@ pub struct ControllerArgs {
         long = "namespace",
         env = "RUN_OPERATOR_NAMESPACE",
         value_delimiter = ',',
-        value_parser = given,
+        value_parser = namespace,
         value_name = "NAME"
     )]
     pub namespaces: Vec<String>,
@@ -60,7 +56,7 @@ pub struct ControllerArgs {
     #[arg(
         long,
         env = "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
-        value_parser = given,
+        value_parser = namespace,
         value_name = "NAME"
     )]
     pub cluster_resource_namespace: Option<String>,
@@ -133,6 +129,56 @@ pub struct ControllerArgs {
     pub leader_election: LeaderElectionArgs,
 }
 
+/// Services that are reached by plain http.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PlainHttpArgs {
+    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
+    pub allow_insecure_http: bool,
+
+    /// Speaks HTTP/2 with services that are reached by plain http (h2c), such as a sidecar; they must all speak it.
+    #[arg(long, env = "RUN_OPERATOR_H2C")]
+    pub h2c: bool,
+}
+
+/// The metrics over TLS.
+#[derive(Debug, Args)]
+pub struct SecureMetricsArgs {
+    /// The address at which /metrics is served over TLS, to tokens of the cluster whose user may get the path
+    /// /metrics. --listen then serves only /healthz and /readyz.
+    #[arg(
+        id = "metrics_listen",
+        long = "metrics-listen",
+        env = "RUN_OPERATOR_METRICS_LISTEN",
+        value_parser = address,
+        value_name = "ADDRESS"
+    )]
+    pub address: Option<SocketAddr>,
+
+    /// The certificate of that address with its chain, as PEM; read again when it changes. Without it one is made
+    /// and self-signed at each start.
+    #[arg(
+        id = "metrics_cert",
+        long = "metrics-cert",
+        env = "RUN_OPERATOR_METRICS_CERT",
+        requires = "metrics_listen",
+        requires = "metrics_key",
+        value_name = "FILE"
+    )]
+    pub certificate: Option<PathBuf>,
+
+    /// The certificate's private key, as PEM.
+    #[arg(
+        id = "metrics_key",
+        long = "metrics-key",
+        env = "RUN_OPERATOR_METRICS_KEY",
+        requires = "metrics_listen",
+        requires = "metrics_cert",
+        value_name = "FILE"
+    )]
+    pub key: Option<PathBuf>,
+}
+
 /// Leader election among several operators.
 #[derive(Debug, Args)]
 pub struct LeaderElectionArgs {
@@ -158,7 +204,7 @@ pub struct LeaderElectionArgs {
     #[arg(
         long = "leader-elect-namespace",
         env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",
-        value_parser = given,
+        value_parser = namespace,
         value_name = "NAME"
     )]
     pub namespace: Option<String>,
@@ -168,7 +214,7 @@ pub struct LeaderElectionArgs {
         long = "leader-elect-name",
         env = "RUN_OPERATOR_LEADER_ELECT_NAME",
         default_value = "run-operator",
-        value_parser = given,
+        value_parser = lease_name,
         value_name = "NAME"
     )]
     pub name: String,
@@ -181,4 +227,70 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// Refuses an empty value: it comes from a variable that is not set, and the default would often be the wider
+/// one, such as all namespaces.
+pub(super) fn given(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        let wrong =
+            "the value is empty, as of a variable that is not set; omit the flag for its default";
+        return Err(wrong.to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let name = given(text)?.trim().to_owned();
+    let wrong = "a namespace has 1 to 63 lower-case letters, digits and dashes";
+    has_form(&name, 63, &['-'])
+        .then_some(name)
+        .ok_or_else(|| wrong.to_owned())
+}
+
+fn lease_name(text: &str) -> Result<String, String> {
+    let name = given(text)?;
+    let wrong = "a Lease has at most 253 lower-case letters, digits, dashes and dots";
+    has_form(&name, 253, &['-', '.'])
+        .then_some(name)
+        .ok_or_else(|| wrong.to_owned())
+}
+
+/// Whether a name has lower-case letters and digits, and `marks` between them.
+fn has_form(name: &str, longest: usize, marks: &[char]) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || marks.contains(&c);
+    name.len() <= longest
+        && name.chars().all(legal)
+        && !name.starts_with(marks)
+        && !name.ends_with(marks)
+}
+
+/// Reads `127.0.0.1:8081` or `[::1]:8081`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| {
+        "an IP address and a port are needed, such as 0.0.0.0:8080 or 127.0.0.1:8081".to_owned()
+    };
+    text.parse().map_err(wrong)
+}
+
+/// Reads a duration of whole seconds, within the limits of the API server and kube's watcher.
+fn watch_timeout(text: &str) -> Result<Duration, String> {
+    let whole = Duration::from_secs(duration(text)?.as_secs());
+    if !(1..=290).contains(&whole.as_secs()) {
+        return Err(format!("{text:?} is not within 1s and 290s"));
+    }
+    Ok(whole)
+}
+
+/// Reads `500ms`, `5s`, `10m` or `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        format!("{text:?} is no duration; write a number with ms, s, m or h, such as 500ms or 5m")
+    };
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    let duration = Duration::try_from(span).map_err(|_| wrong())?;
+    if duration < Duration::from_millis(10) {
+        return Err(format!("{text:?} is too short; the least is 10ms"));
+    }
+    Ok(duration)
 }

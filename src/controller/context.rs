@@ -23,7 +23,7 @@ use crate::decide::{
 use crate::service::{AllowList, HttpPool};
 
 use super::{
-    apiserver::{Maybe, Object, cache::Cache, event_recorder::Recorder, trigger::Trigger},
+    apiserver::{self, Maybe, event_recorder::Recorder, reconciler::Trigger},
     leader::Leading,
     metrics::{Metrics, gauge},
     state::{
@@ -90,9 +90,9 @@ pub struct Shared {
     /// Enqueues ClusterWorkspaces.
     pub cluster_workspace_trigger: Trigger,
     /// The Workspaces; one store per watched scope.
-    pub own_workspaces: Vec<Cache<Workspace>>,
+    pub own_workspaces: Vec<Store<Maybe<Workspace>>>,
     /// The ClusterWorkspaces; one store, or none if they are not served.
-    pub cluster_workspaces: Vec<Cache<ClusterWorkspace>>,
+    pub cluster_workspaces: Vec<Store<Maybe<ClusterWorkspace>>>,
     /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
     pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
@@ -184,9 +184,18 @@ impl Context {
 
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
-        match key.kind {
-            WorkspaceKind::Workspace => holds(&self.own_workspaces, key),
-            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_workspaces, key),
+        let WorkspaceKey {
+            kind,
+            namespace,
+            name,
+        } = key;
+        match kind {
+            WorkspaceKind::Workspace => {
+                apiserver::find(&self.own_workspaces, namespace, name).is_some()
+            }
+            WorkspaceKind::ClusterWorkspace => {
+                apiserver::find(&self.cluster_workspaces, "", name).is_some()
+            }
         }
     }
 
@@ -255,11 +264,4 @@ impl Context {
         }
         state
     }
-}
-
-fn holds<K: Object>(caches: &[Cache<K>], key: &WorkspaceKey) -> bool {
-    let mut found = caches
-        .iter()
-        .map(|cache| cache.get(&key.namespace, &key.name));
-    found.any(|object| object.is_some())
 }

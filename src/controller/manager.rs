@@ -7,47 +7,36 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::{
-    Api,
-    runtime::{
-        reflector::{store, store::Writer},
-        watcher,
-    },
+    Api, Resource,
+    runtime::reflector::{Store, store, store::Writer},
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ClusterWorkspace, Run, Workspace};
+use crate::api::{ClusterWorkspace, Workspace};
 
 use super::{
-    apiserver::{
-        Maybe,
-        cache::Cache,
-        controller::{Host, Loop},
-        scope::Scope,
-    },
+    apiserver::{Maybe, reconciler::Trigger, scope::Scope},
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
     object_metrics,
-    run::{self, permits, shutdown},
+    run::{permits, settled, shutdown},
     state::runs::CallEvent,
-    workspace::{self, namespaces, secrets},
+    watch_events,
+    workspace::secrets,
 };
-
-/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks have places of their own
-/// (`CheckPlaces`); a check that waits for one must not delay another Workspace.
-const UNBOUNDED: u16 = 0;
 
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    runs: Vec<Loop>,
-    workspaces: Vec<Loop>,
+    /// Of each scope.
+    workspaces: Vec<Writer<Maybe<Workspace>>>,
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Vec<Loop>,
-    namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
+    cluster_workspaces: Vec<Writer<Maybe<ClusterWorkspace>>>,
+    namespaces: Vec<Writer<NamespaceMeta>>,
     call_events: UnboundedReceiver<CallEvent>,
 }
 
@@ -73,43 +62,30 @@ impl Controller {
         let scopes = Scope::of(&config.namespaces);
         let each = usize::from(config.max_concurrent_reconciles);
         metrics.set_max_workers("run", each * scopes.len());
-        let (run_trigger, runs) = Loop::all("run", &scopes);
-        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes);
-        let (cluster_workspace_trigger, mut cluster_workspaces) =
-            Loop::all("clusterworkspace", &[Scope::All]);
-        let served = config.cluster_workspaces;
-        if !served {
-            cluster_workspaces.clear();
-        }
-        let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
-            .iter()
-            .filter(|_| served)
-            .map(|scope| {
-                let (reader, writer) = store();
-                (reader, (scope.clone(), writer))
-            })
-            .unzip();
+        let (cluster, labelled) = if config.cluster_workspaces {
+            (vec![Scope::All], scopes.clone())
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        let (own_workspaces, workspaces) = stores(&scopes);
+        let (shared_workspaces, cluster_workspaces) = stores(&cluster);
+        let (labels, namespaces) = stores(&labelled);
         let shared = Shared {
             client,
             config,
-            run_trigger,
-            workspace_trigger,
-            cluster_workspace_trigger,
-            cluster_workspaces: cluster_workspaces
-                .iter()
-                .map(|one| Cache::new(&one.scope))
-                .collect(),
+            run_trigger: Trigger::new("run", &scopes, &metrics),
+            workspace_trigger: Trigger::new("workspace", &scopes, &metrics),
+            cluster_workspace_trigger: Trigger::new("clusterworkspace", &cluster, &metrics),
+            cluster_workspaces: shared_workspaces,
             namespaces: labels,
-            own_workspaces: scopes.iter().map(Cache::new).collect(),
+            own_workspaces,
             metrics,
             leading,
             shutdown,
         };
         let (sender, call_events) = unbounded_channel();
-        let ctx = Arc::new(Context::new(shared, sender));
         Self {
-            ctx,
-            runs,
+            ctx: Arc::new(Context::new(shared, sender)),
             workspaces,
             cluster_workspaces,
             namespaces,
@@ -131,53 +107,34 @@ impl Controller {
     pub async fn run(self) -> bool {
         let Self {
             ctx,
-            runs,
             workspaces,
             cluster_workspaces,
             namespaces,
             call_events,
         } = self;
-        let concurrency = ctx.config.max_concurrent_reconciles;
+        let (host, client) = (|| Arc::clone(&ctx), || ctx.client.clone());
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for run_loop in runs {
-            let api = run_loop.scope.api::<Maybe<Run>>(ctx.client.clone());
-            let served = run_loop.serve::<Run, _, _, _>(
-                api,
-                Arc::clone(&ctx),
-                concurrency,
-                run::reconcile::reconcile,
-            );
-            run_loops.push(served.boxed());
+        for reconciler in ctx.run_trigger.reconcilers() {
+            run_loops.push(watch_events::runs(host(), reconciler).boxed());
         }
-        for workspace_loop in workspaces {
-            let api = workspace_loop
-                .scope
-                .api::<Maybe<Workspace>>(ctx.client.clone());
-            let served = workspace_loop.serve::<Workspace, _, _, _>(
-                api,
-                Arc::clone(&ctx),
-                UNBOUNDED,
-                workspace::reconcile::reconcile,
-            );
-            tasks.push(served.boxed());
+        for (reconciler, writer) in ctx.workspace_trigger.reconcilers().zip(workspaces) {
+            let api = reconciler.scope.api(client());
+            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
         }
-        for workspace_loop in cluster_workspaces {
-            let served = workspace_loop.serve::<ClusterWorkspace, _, _, _>(
-                Api::all(ctx.client.clone()),
-                Arc::clone(&ctx),
-                UNBOUNDED,
-                workspace::reconcile::reconcile,
-            );
-            tasks.push(served.boxed());
+        let shared = ctx.cluster_workspace_trigger.reconcilers();
+        for (reconciler, writer) in shared.zip(cluster_workspaces) {
+            let api = Api::all(client());
+            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
         }
-        for (scope, writer) in namespaces {
-            tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
+        let scopes = Scope::of(&ctx.config.namespaces);
+        for (scope, writer) in scopes.into_iter().zip(namespaces) {
+            tasks.push(watch_events::namespaces(host(), scope, writer).boxed());
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
         tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
-        tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
+        tasks.push(settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
         // waits.
@@ -197,26 +154,12 @@ impl Controller {
     }
 }
 
-impl Host for Context {
-    fn watcher(&self) -> watcher::Config {
-        self.config.watcher()
-    }
-
-    fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    fn leading(&self) -> &Leading {
-        &self.leading
-    }
-
-    fn shutdown(&self) -> &CancellationToken {
-        &self.shutdown
-    }
-
-    fn store_filled(&self) {
-        enqueue::store_filled(self);
-    }
+/// A store for each scope, and what fills it.
+fn stores<K>(scopes: &[Scope]) -> (Vec<Store<K>>, Vec<Writer<K>>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    scopes.iter().map(|_| store()).unzip()
 }
 
 /// Runs the tasks until all have ended. If one ends early, all are shut down: its objects would be served by no loop,

@@ -1,6 +1,8 @@
 //! The gauges of Runs and Workspaces, set at scrape time by a scan of all of them: at most once a second.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::runtime::reflector::Store;
 
 use crate::api::{
     ClusterWorkspace, ConditionType, Phase, Reason, Run, Workspace,
@@ -11,12 +13,9 @@ use crate::api::{
 use crate::clock::wall;
 
 use super::{
-    apiserver::{Maybe, cache::Cache},
+    apiserver::Maybe,
     context::Context,
-    metrics::{
-        Metrics, gauge,
-        labels::{ByPhase, ByReady, ByReason, NOT_READY, PHASES, READY, STALLED},
-    },
+    metrics::{Counts, Metrics, gauge, labels::STATUSES, set_reasons},
     state::run_store::Known,
     workspace::kind::Kind,
 };
@@ -27,16 +26,10 @@ pub(crate) fn take(ctx: &Context) {
     ctx.runs.each(|known| counts.add(known));
     counts.show(&ctx.metrics);
     ctx.metrics.remembered.set(gauge(ctx.tracked_runs.count()));
-    let mut not_ready = [0; NOT_READY.len()];
+    let mut not_ready = Counts::new();
     workspaces::<Workspace>(ctx, &mut not_ready);
     workspaces::<ClusterWorkspace>(ctx, &mut not_ready);
-    for (&reason, count) in NOT_READY.iter().zip(not_ready) {
-        let of_reason = ctx
-            .metrics
-            .workspaces_not_ready
-            .get_or_create(&ByReason { reason });
-        of_reason.set(gauge(count));
-    }
+    set_reasons(&ctx.metrics.workspaces_not_ready, &not_ready);
 }
 
 /// Sets the gauges of the reconciles in flight, which every process has.
@@ -47,18 +40,16 @@ pub(crate) fn take_reconciles(ctx: &Context) {
         ("clusterworkspace", &ctx.cluster_workspace_trigger),
     ];
     for (controller, trigger) in all {
-        let in_flight = trigger.in_flight();
-        ctx.metrics
-            .set_in_flight(controller, in_flight.count, in_flight.longest);
+        let (count, longest) = trigger.in_flight();
+        ctx.metrics.set_in_flight(controller, count, longest);
     }
 }
 
 #[derive(Default)]
 struct RunCounts {
-    /// In the order of [`PHASES`].
-    phases: [usize; PHASES.len()],
-    /// In the order of [`STALLED`].
-    stalled: [usize; STALLED.len()],
+    phases: Counts<Phase>,
+    /// `None`: reasons that this version doesn't know.
+    stalled: Counts<Option<Reason>>,
     /// Runs that may have a run whose `runId` is not known.
     in_doubt: usize,
     /// Time of the oldest intent among them.
@@ -71,7 +62,7 @@ impl RunCounts {
         let phase = match known {
             Known::Active(run) => {
                 if let Some(reason) = stalled(run) {
-                    count(&mut self.stalled, STALLED, reason);
+                    *self.stalled.entry(Reason::named(reason)).or_default() += 1;
                 }
                 if let Some(since) = doubt(run) {
                     self.in_doubt += 1;
@@ -82,41 +73,26 @@ impl RunCounts {
             Known::Bad(bad) => {
                 // Without the finalizer the operator does not manage it.
                 if finalizer::present(&bad.metadata) {
-                    count(&mut self.stalled, STALLED, Reason::RunInvalid.as_str());
+                    *self.stalled.entry(Some(Reason::RunInvalid)).or_default() += 1;
                 }
                 None
             }
             Known::Ended(ended) => Some(ended.phase),
             Known::Gone(_) => return,
         };
-        let phase = phase.unwrap_or(Phase::Pending);
-        count(&mut self.phases, PHASES, phase.as_str());
+        *self
+            .phases
+            .entry(phase.unwrap_or(Phase::Pending))
+            .or_default() += 1;
     }
 
     fn show(&self, metrics: &Metrics) {
-        for (&phase, count) in PHASES.iter().zip(self.phases) {
-            metrics
-                .runs
-                .get_or_create(&ByPhase { phase })
-                .set(gauge(count));
-        }
-        for (&reason, count) in STALLED.iter().zip(self.stalled) {
-            let stalled = metrics.runs_stalled.get_or_create(&ByReason { reason });
-            stalled.set(gauge(count));
-        }
+        metrics.set_phases(&self.phases);
+        set_reasons(&metrics.runs_stalled, &self.stalled);
         metrics.runs_in_doubt.set(gauge(self.in_doubt));
         // The intent's time was taken from the wall clock.
         let age = |since| wall().duration_since(since).as_secs().max(0);
         metrics.oldest_doubt.set(self.oldest_doubt.map_or(0, age));
-    }
-}
-
-/// Counts a word; the last place is for all words that are not known.
-fn count(counts: &mut [usize], words: &[&str], word: &str) {
-    let last = words.len().saturating_sub(1);
-    let place = words.iter().position(|w| *w == word).unwrap_or(last);
-    if let Some(count) = counts.get_mut(place) {
-        *count += 1;
     }
 }
 
@@ -139,33 +115,28 @@ fn doubt(run: &Run) -> Option<Timestamp> {
     }
 }
 
-fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut [usize]) {
-    let mut by_status = [0; READY.len()];
-    for object in K::caches(ctx).iter().flat_map(Cache::all) {
+fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut Counts<Option<Reason>>) {
+    let mut by_status = Counts::new();
+    for object in K::stores(ctx).iter().flat_map(Store::state) {
         let (status, reason) = ready(&object);
-        count(&mut by_status, READY, status);
+        *by_status.entry(status).or_default() += 1;
         if status != "True" {
-            count(not_ready, NOT_READY, reason);
+            *not_ready.entry(reason).or_default() += 1;
         }
     }
-    for (&ready, count) in READY.iter().zip(by_status) {
-        let kind = K::KIND.as_str();
-        let of_status = ctx
-            .metrics
-            .workspaces
-            .get_or_create(&ByReady { kind, ready });
-        of_status.set(gauge(count));
-    }
+    ctx.metrics.set_ready(K::KIND, &by_status);
 }
 
 /// Status and reason of the Ready condition. A Workspace that can't be decoded is not Ready, whatever its last status.
-fn ready<K: Kind>(object: &Maybe<K>) -> (&str, &str) {
+fn ready<K: Kind>(object: &Maybe<K>) -> (&'static str, Option<Reason>) {
     let Maybe::Good(workspace) = object else {
-        return ("False", Reason::WorkspaceInvalid.as_str());
+        return ("False", Some(Reason::WorkspaceInvalid));
     };
     let status = workspace.stored();
     let ready = status.and_then(|s| find(&s.conditions, ConditionType::Ready));
-    ready.map_or(("", ""), |ready| (&*ready.status, &*ready.reason))
+    let known = |ready: &Condition| STATUSES.into_iter().find(|status| *status == ready.status);
+    let status = ready.and_then(known).unwrap_or("Unknown");
+    (status, ready.and_then(|ready| Reason::named(&ready.reason)))
 }
 
 #[cfg(test)]

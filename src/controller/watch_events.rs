@@ -1,102 +1,196 @@
-//! Handlers of the watches' events: they update the stores and enqueue the objects concerned.
+//! The loop over each kind of object in each scope: what the watch shows goes into the stores and enqueues the objects
+//! concerned, and what is enqueued is reconciled.
 
 use std::sync::Arc;
 
-use kube::{Resource, runtime::watcher::Event};
+use futures::{FutureExt, Stream, StreamExt};
+use kube::runtime::{reflector::store::Writer, watcher::Event};
+use kube::{Api, Resource, ResourceExt};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::Run;
 
 use super::{
     apiserver::{
-        Maybe,
-        cache::Cache,
-        controller::{Named, Watches},
+        self, Maybe, Object,
+        reconciler::{Name, Reconcile, Reconciler},
         scope::Scope,
-        workqueue::Name,
     },
-    context::Context,
+    context::{Context, NamespaceMeta},
     enqueue,
-    run::settled,
+    run::{self, settled},
     state::run_store::Known,
-    workspace::kind::{Kind, key_of},
+    workspace::{
+        self,
+        kind::{Kind, key_of},
+    },
 };
 
-impl Named for Known {
-    fn name(&self) -> String {
-        let [_, _, name] = self.identity();
-        name.to_owned()
-    }
+/// Follows the Runs of one scope and reconciles them, until shutdown.
+pub(crate) async fn runs(ctx: Arc<Context>, reconciler: Arc<Reconciler>) {
+    let scope = reconciler.scope.clone();
+    let api = scope.api::<Maybe<Run>>(ctx.client.clone());
+    let host = Arc::clone(&ctx);
+    let find = move |(_, uid): &Name| {
+        let known = host.runs.get(uid)?;
+        let [_, _, name] = known.identity();
+        Some(Reconcile {
+            kind: Run::kind(&()).into_owned(),
+            name: name.to_owned(),
+            steps: run::reconcile::reconcile(known, Arc::clone(&host)).boxed(),
+        })
+    };
+    let most = usize::from(ctx.config.max_concurrent_reconciles);
+    let of_scope = scope.clone();
+    let apply = move |ctx: &Context, event| show_run(ctx, &of_scope, event);
+    let request_all = |ctx: &Context| request_runs(ctx, &scope);
+    serve(&ctx, reconciler, api, apply, request_all, most, find).await;
 }
 
-impl Watches<Run> for Context {
-    type Known = Known;
-
-    fn apply(&self, scope: &Scope, event: Event<Maybe<Run>>) {
-        match event {
-            Event::Init => self.runs.begin(scope),
-            Event::InitApply(run) => self.runs.list(scope, settled::known(self, run)),
-            Event::InitDone => {
-                let last = |uid: &str| self.tracked_runs.get(uid)?.last_version(None);
-                for change in self.runs.listed(scope, last) {
-                    enqueue::follow(self, &change);
-                }
-            }
-            Event::Apply(run) => enqueue::follow(self, &self.runs.put(settled::known(self, run))),
-            Event::Delete(run) => {
-                let uid = run.meta().uid.as_deref().unwrap_or_default();
-                let entry = self.tracked_runs.get(uid);
-                let last = entry.and_then(|entry| entry.last_version(run.good()));
-                enqueue::follow(self, &self.runs.gone(uid, last));
+/// Takes in an event of the watch of Runs. A list takes effect at its end.
+fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
+    match event {
+        Event::Init => ctx.runs.begin(scope),
+        Event::InitApply(run) => ctx.runs.list(scope, settled::known(ctx, run)),
+        Event::InitDone => {
+            let last = |uid: &str| ctx.tracked_runs.get(uid)?.last_version(None);
+            for change in ctx.runs.listed(scope, last) {
+                enqueue::follow(ctx, &change);
             }
         }
-    }
-
-    fn find(&self, (_, uid): &Name) -> Option<Known> {
-        self.runs.get(uid)
-    }
-
-    fn request_all(&self, scope: &Scope) {
-        let mut all = Vec::new();
-        self.runs.each(|known| {
-            let [uid, namespace, _] = known.identity();
-            if scope.covers(namespace) && !matches!(known, Known::Ended(_)) {
-                all.push((namespace.to_owned(), uid.to_owned()));
-            }
-        });
-        for (namespace, uid) in all {
-            self.run_trigger.enqueue(&namespace, &uid);
+        Event::Apply(run) => enqueue::follow(ctx, &ctx.runs.put(settled::known(ctx, run))),
+        Event::Delete(run) => {
+            let uid = run.meta().uid.as_deref().unwrap_or_default();
+            let entry = ctx.tracked_runs.get(uid);
+            let last = entry.and_then(|entry| entry.last_version(run.good()));
+            enqueue::follow(ctx, &ctx.runs.gone(uid, last));
         }
     }
 }
 
-impl<K: Kind> Watches<K> for Context {
-    type Known = Arc<Maybe<K>>;
-
-    fn apply(&self, scope: &Scope, event: Event<Maybe<K>>) {
-        let mut caches = K::caches(self).iter();
-        if let Some(cache) = caches.find(|cache| cache.scope == *scope) {
-            cache.apply(&event);
+/// Requests every Run of a scope that may need something.
+fn request_runs(ctx: &Context, scope: &Scope) {
+    let mut all = Vec::new();
+    ctx.runs.each(|known| {
+        let [uid, namespace, _] = known.identity();
+        if scope.covers(namespace) && !matches!(known, Known::Ended(_)) {
+            all.push((namespace.to_owned(), uid.to_owned()));
         }
+    });
+    for (namespace, uid) in all {
+        ctx.run_trigger.enqueue(&namespace, &uid);
+    }
+}
+
+/// Follows the Workspaces of one kind and scope and reconciles them, until shutdown. There is no limit on reconciles: the
+/// calls of their checks have places of their own (`CheckPlaces`), and a check that waits for one must not delay another
+/// Workspace.
+pub(crate) async fn workspaces<K: Kind>(
+    ctx: Arc<Context>,
+    reconciler: Arc<Reconciler>,
+    api: Api<Maybe<K>>,
+    mut writer: Writer<Maybe<K>>,
+) {
+    let host = Arc::clone(&ctx);
+    let find = move |(namespace, name): &Name| {
+        let workspace = apiserver::find(K::stores(&host), namespace, name)?;
+        Some(Reconcile {
+            kind: K::KIND.to_string(),
+            name: name.clone(),
+            steps: workspace::reconcile::reconcile(workspace, Arc::clone(&host)).boxed(),
+        })
+    };
+    let store = writer.as_reader();
+    let request_all = move |ctx: &Context| {
+        for workspace in store.state() {
+            ctx.enqueue_workspace(&key_of::<K>(workspace.as_ref()));
+        }
+    };
+    let listed = request_all.clone();
+    let apply = move |ctx: &Context, event: Event<Maybe<K>>| {
+        writer.apply_watcher_event(&event);
         match event {
             Event::Init | Event::InitApply(_) => {}
             Event::InitDone => {
-                enqueue::missing_workspaces(self);
-                Watches::<K>::request_all(self, scope);
+                enqueue::missing_workspaces(ctx);
+                listed(ctx);
             }
-            Event::Apply(workspace) => self.enqueue_workspace(&key_of::<K>(&workspace)),
-            Event::Delete(_) => enqueue::missing_workspaces(self),
+            Event::Apply(workspace) => ctx.enqueue_workspace(&key_of::<K>(&workspace)),
+            Event::Delete(_) => enqueue::missing_workspaces(ctx),
         }
-    }
+    };
+    let most = Semaphore::MAX_PERMITS;
+    serve(&ctx, reconciler, api, apply, request_all, most, find).await;
+}
 
-    fn find(&self, (namespace, name): &Name) -> Option<Arc<Maybe<K>>> {
-        let mut caches = K::caches(self).iter();
-        caches.find_map(|cache| cache.get(namespace, name))
+/// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
+pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writer<NamespaceMeta>) {
+    let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
+    let config = ctx.config.watcher();
+    let config = match &scope {
+        Scope::All => config,
+        Scope::Namespace(name) => config.fields(&format!("metadata.name={name}")),
+    };
+    let apply = move |ctx: &Context, event: Event<NamespaceMeta>| {
+        writer.apply_watcher_event(&event);
+        match event {
+            Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
+            Event::InitDone => enqueue::tenants(ctx, None),
+            Event::Apply(namespace) => enqueue::tenants(ctx, Some(&namespace.name_any())),
+        }
+    };
+    tokio::select! {
+        () = follow(&ctx, apiserver::watch(api, config), apply) => {}
+        () = ctx.shutdown.cancelled() => {}
     }
+}
 
-    fn request_all(&self, scope: &Scope) {
-        let caches = K::caches(self).iter().filter(|cache| cache.scope == *scope);
-        for workspace in caches.flat_map(Cache::all) {
-            self.enqueue_workspace(&key_of::<K>(workspace.as_ref()));
+/// Follows a watch, and once this process leads reconciles what is requested, until shutdown. A standby only fills its
+/// stores, so that leading begins with full ones and with one request for each object.
+async fn serve<K: Object>(
+    ctx: &Arc<Context>,
+    reconciler: Arc<Reconciler>,
+    api: Api<Maybe<K>>,
+    apply: impl FnMut(&Context, Event<Maybe<K>>) + Send + 'static,
+    request_all: impl FnOnce(&Context),
+    most: usize,
+    find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + 'static,
+) {
+    let host = Arc::clone(ctx);
+    let watch = apiserver::watch(api, ctx.config.watcher());
+    // In a task of its own: decoding delays no reconcile.
+    let followed = tokio::spawn(async move { follow(&host, watch, apply).await });
+    let followed = AbortOnDropHandle::new(followed);
+    let work = async {
+        tokio::select! {
+            () = ctx.leading.clone().begun() => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        let requests = reconciler.open();
+        request_all(ctx);
+        reconciler.serve(requests, most, &ctx.shutdown, find).await;
+    };
+    tokio::select! {
+        // By a panic.
+        _ = followed => {}
+        () = work => {}
+    }
+}
+
+/// Takes in what a watch shows, for ever.
+async fn follow<K>(
+    ctx: &Context,
+    events: impl Stream<Item = Event<K>>,
+    mut apply: impl FnMut(&Context, Event<K>),
+) {
+    let mut events = std::pin::pin!(events);
+    let mut filled = false;
+    while let Some(event) = events.next().await {
+        let listed = matches!(event, Event::InitDone);
+        apply(ctx, event);
+        if listed && !std::mem::replace(&mut filled, true) {
+            enqueue::store_filled(ctx);
         }
     }
 }

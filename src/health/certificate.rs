@@ -8,7 +8,6 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use secrecy::zeroize::Zeroizing;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
@@ -39,34 +38,19 @@ pub(crate) struct CertificateFiles {
 /// The certificate in use.
 pub(crate) struct Certificates {
     current: Mutex<Arc<ServerConfig>>,
-    /// Its files, and what was read first.
-    files: Option<(CertificateFiles, Content)>,
-}
-
-/// The content of both files.
-#[derive(Clone, PartialEq, Eq)]
-struct Content {
-    certificate: Vec<u8>,
-    key: Zeroizing<Vec<u8>>,
+    files: Option<CertificateFiles>,
 }
 
 impl Certificates {
     /// Reads the certificate, or makes one.
     pub(crate) fn new(files: Option<CertificateFiles>) -> Result<Self, CertificateError> {
-        let Some(files) = files else {
-            let made = rcgen::generate_simple_self_signed([SELF_SIGNED_FOR.to_owned()])
-                .map_err(CertificateError::SelfSigned)?;
-            let chain = vec![made.cert.der().clone()];
-            let current = server_config(chain, made.signing_key.into())?;
-            return Ok(Self {
-                current: Mutex::new(current),
-                files: None,
-            });
+        let current = match &files {
+            Some(files) => files.read()?,
+            None => self_signed()?,
         };
-        let content = Content::read(&files)?;
         Ok(Self {
-            current: Mutex::new(content.parse(&files)?),
-            files: Some((files, content)),
+            current: Mutex::new(current),
+            files,
         })
     }
 
@@ -75,70 +59,54 @@ impl Certificates {
         TlsAcceptor::from(Arc::clone(&lock(&self.current)))
     }
 
-    /// Reads the files again and again, and uses a changed certificate for new connections. One that can't be used is
+    /// Reads the files again and again, and uses what they have for new connections. If that can't be used, the error is
     /// logged once, and the certificate in use stays. Never returns.
-    ///
-    /// # Caveats
-    /// The two files are read one after the other: amid a change they may not fit each other until the next check.
     pub(super) async fn follow(&self) {
-        let Some((files, first)) = &self.files else {
+        let Some(files) = &self.files else {
             return std::future::pending().await;
         };
-        // `None`: the files could not be read.
-        let mut seen = Some(first.clone());
+        let mut logged = String::new();
         loop {
             sleep(CHECK).await;
-            let (content, renewed) = match Content::read(files) {
-                Ok(content) if seen.as_ref() == Some(&content) => continue,
-                Err(_) if seen.is_none() => continue,
-                Ok(content) => {
-                    let renewed = content.parse(files);
-                    (Some(content), renewed)
-                }
-                Err(error) => (None, Err(error)),
-            };
-            seen = content;
-            match renewed {
+            let error = match files.read() {
                 Ok(renewed) => {
                     *lock(&self.current) = renewed;
-                    tracing::info!(
-                        "the certificate of the metrics has changed; new connections use the new one"
-                    );
+                    String::new()
                 }
-                Err(error) => tracing::warn!(
-                    error = error_chain(&error),
+                Err(error) => error_chain(&error),
+            };
+            if !error.is_empty() && error != logged {
+                tracing::warn!(
+                    error,
                     "failed to use the changed certificate of the metrics; the previous one stays in use"
-                ),
+                );
             }
+            logged = error;
         }
     }
 }
 
-impl Content {
-    /// Blocks, for two small files on a thread that serves only scrapes.
-    fn read(files: &CertificateFiles) -> Result<Self, CertificateError> {
-        let read = |path: &Path| std::fs::read(path).map_err(|e| unread(path)(pem::Error::Io(e)));
-        Ok(Self {
-            certificate: read(&files.certificate)?,
-            key: Zeroizing::new(read(&files.key)?),
-        })
-    }
-
-    fn parse(&self, files: &CertificateFiles) -> Result<Arc<ServerConfig>, CertificateError> {
-        let chain = CertificateDer::pem_slice_iter(&self.certificate)
-            .collect::<Result<_, _>>()
-            .map_err(unread(&files.certificate))?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(unread(&files.key))?;
+impl CertificateFiles {
+    /// Blocks, for two small files on a thread that serves only scrapes. They are read one after the other: amid a change
+    /// they may not fit each other until the next time.
+    fn read(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        let chain = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect)
+            .map_err(unread(&self.certificate))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(unread(&self.key))?;
         server_config(chain, key)
     }
 }
 
-fn unread(path: &Path) -> impl Fn(pem::Error) -> CertificateError {
+fn unread(path: &Path) -> impl FnOnce(pem::Error) -> CertificateError {
     let path = path.to_owned();
-    move |source| CertificateError::Read {
-        path: path.clone(),
-        source,
-    }
+    move |source| CertificateError::Read { path, source }
+}
+
+fn self_signed() -> Result<Arc<ServerConfig>, CertificateError> {
+    let made = rcgen::generate_simple_self_signed([SELF_SIGNED_FOR.to_owned()])
+        .map_err(CertificateError::SelfSigned)?;
+    server_config(vec![made.cert.der().clone()], made.signing_key.into())
 }
 
 /// Fails if there is no certificate, or if the key is another certificate's.

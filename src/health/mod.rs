@@ -5,7 +5,6 @@
 //! them, on a second thread: handshakes delay no probe.
 
 mod certificate;
-mod reviews;
 mod secure;
 mod server;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
-use hyper::body::Incoming;
+use http::{HeaderValue, Request};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
@@ -13,12 +12,14 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
 use rustls::pki_types::ServerName;
 use tower::{
-    BoxError, Service, ServiceBuilder, buffer::BufferLayer, retry::RetryLayer, service_fn,
+    BoxError, ServiceBuilder, buffer::BufferLayer, retry::RetryLayer, service_fn,
     timeout::TimeoutLayer,
 };
-use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutBody};
+use tower_http::timeout::ResponseBodyTimeoutLayer;
 
+use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
 use run_operator::controller::{BoundedRetry, CountRequests, ThrottleWatches, metrics::Metrics};
+use run_operator::util::error_chain;
 
 use super::error::StartError;
 
@@ -27,6 +28,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence beyond `--watch-timeout` after which a watch connection counts as hung. The server ends the watch at that
 /// timeout.
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
+/// Time for the API server's version. An API server that is away delays the start by no more.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Read timeout for a command that watches nothing.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Silence of an HTTP/2 connection after which it is pinged, as in client-go.
@@ -65,6 +68,26 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
     Ok(config)
 }
 
+/// Reads the API server's version, once. Fails if it is below the minimum. A version that can't be read is only logged:
+/// an outage of the API server must not end the operator.
+pub(super) async fn check_version(client: &kube::Client) -> Result<(), StartError> {
+    let answer = tokio::time::timeout(VERSION_TIMEOUT, client.apiserver_version()).await;
+    let error = match answer {
+        Ok(Ok(info)) => match KubernetesVersion::served(&info) {
+            Some(found) if found < MINIMUM => {
+                let server = info.git_version;
+                return Err(StartError::OldKubernetes { found, server });
+            }
+            Some(_) => return Ok(()),
+            None => "it has no number".to_owned(),
+        },
+        Ok(Err(error)) => error_chain(&error),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    tracing::warn!(error, minimum = %MINIMUM, "the API server's version could not be checked");
+    Ok(())
+}
+
 /// Client for the Lease, or for the reviews of scrapers' tokens. It retries nothing, since the election or the scraper
 /// decides on each attempt, and shares no connection with other requests.
 pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
@@ -81,14 +104,7 @@ pub(super) async fn client(
     read_timeout: Duration,
 ) -> Result<kube::Client, StartError> {
     let config = cluster(read_timeout).await?;
-    let client = two_connections(&config, read_timeout).map_err(StartError::Client)?;
-    Ok(client
-        // Below the repetitions, so that each attempt is counted.
-        .with_layer(&CountRequests(Arc::clone(metrics)))
-        .with_layer(&BufferLayer::new(REQUESTS_WAITING))
-        .with_layer(&RetryLayer::new(BoundedRetry::default()))
-        .with_layer(&ThrottleWatches::default())
-        .build())
+    two_connections(&config, read_timeout, metrics).map_err(StartError::Client)
 }
 
 /// A client whose requests share one connection over HTTP/2, and its watches another. kube's own speaks HTTP/1.1 only:
@@ -100,19 +116,8 @@ pub(super) async fn client(
 fn two_connections(
     config: &kube::Config,
     read_timeout: Duration,
-) -> kube::Result<
-    ClientBuilder<
-        impl Service<
-            Request<Body>,
-            Response = Response<TimeoutBody<Incoming>>,
-            Error = BoxError,
-            Future: Send + 'static,
-        >
-        + Send
-        + 'static
-        + use<>,
-    >,
-> {
+    metrics: &Arc<Metrics>,
+) -> kube::Result<kube::Client> {
     let mut connector = TimeoutConnector::new(https(config)?);
     connector.set_connect_timeout(config.connect_timeout);
     let (watches, requests) = (pool(connector.clone()), pool(connector));
@@ -133,10 +138,15 @@ fn two_connections(
         .layer(TimeoutLayer::new(read_timeout))
         .layer(ResponseBodyTimeoutLayer::new(read_timeout))
         .service(by_kind);
-    Ok(ClientBuilder::new(
-        service,
-        config.default_namespace.clone(),
-    ))
+    Ok(
+        ClientBuilder::new(service, config.default_namespace.clone())
+            // Below the repetitions, so that each attempt is counted.
+            .with_layer(&CountRequests(Arc::clone(metrics)))
+            .with_layer(&BufferLayer::new(REQUESTS_WAITING))
+            .with_layer(&RetryLayer::new(BoundedRetry::default()))
+            .with_layer(&ThrottleWatches::default())
+            .build(),
+    )
 }
 
 /// A pool of connections, one if it speaks HTTP/2.

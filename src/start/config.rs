@@ -1,5 +1,6 @@
 //! From flags to the controller's configuration.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -46,6 +47,8 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
         .map_err(StartError::BaseUrl)?;
+    // Without duplicates.
+    let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
         process: process_name(),
         poll_min: args.poll_min,
@@ -56,15 +59,10 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         base_url: base_url.map(|url| url.as_str().to_owned()),
         allow_list,
         contract,
-        namespaces: namespaces(&args.namespaces)?,
+        namespaces: namespaces.into_iter().collect(),
         cluster_workspaces: args.cluster_workspaces,
         // If unset, the caller fills in the namespace of the cluster's configuration.
-        cluster_resource_namespace: args
-            .cluster_resource_namespace
-            .as_deref()
-            .map(|name| namespace(name, "--cluster-resource-namespace"))
-            .transpose()?
-            .unwrap_or_default(),
+        cluster_resource_namespace: args.cluster_resource_namespace.clone().unwrap_or_default(),
         settings,
         max_concurrent_reconciles: args.max_concurrent_reconciles,
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
@@ -102,26 +100,6 @@ fn streams_within(limit: u64, wanted: usize) -> usize {
     let left = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
     let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);
     wanted.min(left)
-}
-
-/// The namespaces without duplicates. Empty values are refused when the flags are read.
-fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
-    let mut names = std::collections::BTreeSet::new();
-    for name in given.iter().map(|name| name.trim()) {
-        names.insert(namespace(name, "--namespace")?);
-    }
-    Ok(names.into_iter().collect())
-}
-
-pub(super) fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
-    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if name.len() > 63 || !name.chars().all(legal) || name.starts_with('-') || name.ends_with('-') {
-        return Err(StartError::Namespace {
-            flag,
-            name: name.to_owned(),
-        });
-    }
-    Ok(name.to_owned())
 }
 
 /// Unique name of this process. The Pod's name lets a person find it; the random part differs after a restart of the

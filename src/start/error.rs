@@ -58,17 +58,9 @@ pub(crate) enum StartError {
     #[error("a loop of the controller ended unexpectedly; the log names it")]
     LoopEnded,
     #[error(
-        "failed to use {flag} {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
-    )]
-    Namespace { flag: &'static str, name: String },
-    #[error(
         "failed to use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period"
     )]
     LeaseTiming(#[source] TimingError),
-    #[error(
-        "failed to use --leader-elect-name {name:?}: a Lease has at most 253 lower-case letters, digits, dashes and dots"
-    )]
-    LeaseName { name: String },
     #[error("lost the lease, and ended at once")]
     LeaseLost(#[source] Lost),
     #[error("failed to handle signals")]

@@ -2,16 +2,16 @@
 
 mod clients;
 mod config;
-mod election;
 mod error;
-mod kubernetes;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Api;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Metadata};
@@ -20,25 +20,29 @@ use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
 use run_operator::controller::{Controller, metrics::Metrics};
 
-use crate::cli::{ControllerArgs, LogFormat, SecureMetricsArgs};
-use crate::health::{CertificateFiles, Certificates, SecureMetrics};
-use crate::{health, signals};
+use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, SecureMetricsArgs};
+use crate::health::{self, CertificateFiles, Certificates, SecureMetrics};
 
 pub(crate) use clients::plain_client;
-use clients::{SILENCE, client, separate_client};
+use clients::{SILENCE, check_version, client, separate_client};
 use config::{config, streams_by_open_files};
 pub(crate) use error::StartError;
 
 /// Time for the shutdown. Kubernetes kills the process after 30 s by default. A POST that takes longer counts as one
 /// whose answer was lost: the next process repeats it and obtains its run.
 const GRACE: Duration = Duration::from_secs(25);
+
 /// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
     let mut config = config(&args)?;
-    let wanted = election::wanted(&args.leader_election)?;
+    let election = &args.leader_election;
+    let (lease, renew) = (election.lease_duration, election.renew_deadline);
+    let timing = Timing::new(lease, renew, election.retry_period);
+    let timing = timing.map_err(StartError::LeaseTiming)?;
     let certificates = certificates(&args.secure_metrics)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics, args.watch_timeout + SILENCE).await?;
@@ -48,7 +52,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             .clone_into(&mut config.cluster_resource_namespace);
     }
     let listener = listen(args.listen).await?;
-    kubernetes::check(&client).await?;
+    check_version(&client).await?;
     let secure = match certificates {
         Some(certificates) => Some(secure_metrics(certificates, &metrics).await?),
         None => None,
@@ -57,7 +61,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     config.max_streams = streams_by_open_files(config.max_streams);
     let shutdown = CancellationToken::new();
     let identity = &config.settings.process;
-    let (mut election, leading) = election::begin(wanted, identity, &metrics).await?;
+    let (mut election, leading) = Election::begin(election, timing, identity, &metrics).await?;
     let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
     health::start(listener, secure, &controller.probe(), &shutdown).map_err(StartError::Health)?;
     end_on_signal(shutdown.clone())?;
@@ -74,7 +78,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
     tracing::info!("run-operator has ended");
     match ended {
-        Some(asked_for) if !asked_for => Err(StartError::LoopEnded),
+        Some(false) => Err(StartError::LoopEnded),
         _ => Ok(()),
     }
 }
@@ -89,13 +93,11 @@ async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError
 fn certificates(
     args: &SecureMetricsArgs,
 ) -> Result<Option<(SocketAddr, Certificates)>, StartError> {
-    let Some(address) = args.address else {
-        return Ok(None);
-    };
     let files = args.certificate.clone().zip(args.key.clone());
     let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
-    let certificates = Certificates::new(files).map_err(StartError::SecureMetrics)?;
-    Ok(Some((address, certificates)))
+    let of = |address| Ok((address, Certificates::new(files)?));
+    let certificates = args.address.map(of).transpose();
+    certificates.map_err(StartError::SecureMetrics)
 }
 
 /// The listener of the metrics over TLS.
@@ -154,11 +156,68 @@ fn may_show_an_answer(event: &Metadata<'_>) -> bool {
     event.target() == "kube_client::client" && *event.level() == Level::WARN
 }
 
+/// Ends at SIGINT (Ctrl-C) or SIGTERM, which the first process of a container would ignore otherwise.
 fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
-    let asked = signals::asked_to_end().map_err(StartError::Signals)?;
+    let asked = |kind| signal(kind).map_err(StartError::Signals);
+    let mut terminate = asked(SignalKind::terminate())?;
+    let mut interrupt = asked(SignalKind::interrupt())?;
     tokio::spawn(async move {
-        asked.await;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
         shutdown.cancel();
     });
     Ok(())
+}
+
+/// The election in this process.
+struct Election {
+    running: JoinHandle<Result<(), Lost>>,
+    resign: CancellationToken,
+}
+
+impl Election {
+    /// Joins the election. Without one this process leads at once.
+    async fn begin(
+        args: &LeaderElectionArgs,
+        timing: Timing,
+        identity: &str,
+        metrics: &Arc<Metrics>,
+    ) -> Result<(Self, Leading), StartError> {
+        let resign = CancellationToken::new();
+        let resigned = resign.clone();
+        if !args.enabled {
+            let running = tokio::spawn(async move {
+                resigned.cancelled().await;
+                Ok(())
+            });
+            return Ok((Self { running, resign }, Leading::always()));
+        }
+        let client = separate_client(metrics).await?;
+        let namespace = args.namespace.as_deref();
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace());
+        let leases = Api::namespaced(client.clone(), namespace);
+        let metrics = Arc::clone(metrics);
+        let (elector, leading) = Elector::new(leases, &args.name, identity, timing, metrics);
+        let running = tokio::spawn(elector.run(resigned));
+        Ok((Self { running, resign }, leading))
+    }
+
+    /// Waits until this process has lost the Lease; forever without an election.
+    async fn lost(&mut self) -> Lost {
+        match (&mut self.running).await {
+            Ok(Err(lost)) => lost,
+            // It was not asked to resign, so it ended in error; a panic is reported too.
+            Ok(Ok(())) | Err(_) => Lost::Ended,
+        }
+    }
+
+    /// Releases the Lease. The process must have stopped acting.
+    async fn resign(self) {
+        self.resign.cancel();
+        if let Ok(Err(lost)) = self.running.await {
+            tracing::debug!(error = %lost, "the lease was already lost; nothing to release");
+        }
+    }
 }

@@ -4,32 +4,26 @@
 //! kube's types decode a line as a whole, through a tree with limited depth, and log the text of an answer that they
 //! can't decode. Here an item stays text until it is decoded separately ([`Maybe`]).
 
-pub(crate) mod cache;
-pub(crate) mod controller;
-mod count_requests;
 pub(crate) mod event_recorder;
+mod layers;
 mod list;
 #[cfg(test)]
 mod loopback;
 mod object;
-mod object_version;
 pub(crate) mod patch;
 pub(crate) mod reconciled;
-mod retry;
+pub(crate) mod reconciler;
 pub(crate) mod scope;
 mod secret;
-pub(crate) mod trigger;
 mod watch;
-pub(crate) mod workqueue;
 
-pub use count_requests::CountRequests;
+pub use layers::{BoundedRetry, CountRequests, ThrottleWatches};
 pub use list::{ListError, list};
 #[cfg(test)]
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{BadObject, Maybe, Object, read_status};
-pub use object_version::ObjectVersion;
-pub use retry::{BoundedRetry, ThrottleWatches};
+pub use object::{BadObject, Maybe, Object, find, read_status};
+pub use patch::ObjectVersion;
 pub use secret::{read_entry, read_metadata};
 pub use watch::{http_status, watch};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::api::GetParams;
 use kube::core::{PartialObjectMeta, Request};
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -97,6 +98,19 @@ impl<K: Resource + Clone> Resource for Maybe<K> {
             Self::Bad(bad) => &mut Arc::make_mut(bad).metadata,
         }
     }
+}
+
+/// The object with this name in one of the stores; the namespace of a cluster-scoped one is empty.
+pub fn find<K>(stores: &[Store<Maybe<K>>], namespace: &str, name: &str) -> Option<Arc<Maybe<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let object = ObjectRef::new(name);
+    let object = match namespace {
+        "" => object,
+        namespace => object.within(namespace),
+    };
+    stores.iter().find_map(|store| store.get(&object))
 }
 
 /// A kind that is decoded in parts.

@@ -20,16 +20,39 @@ use crate::api::{Run, names};
 use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
 
-use super::{
-    object::{Maybe, Object, decode},
-    object_version::ObjectVersion,
-};
+use super::object::{Maybe, Object, decode};
 
 /// Time limit of a write: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request, unless it could not be built.
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+/// One version of an object: enough to find it, and to delete it and no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// Its uid.
+    pub uid: Arc<str>,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its resourceVersion.
+    pub version: Arc<str>,
+}
+
+impl ObjectVersion {
+    /// The version with these metadata.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
+        Self {
+            uid: text(&meta.uid),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            version: text(&meta.resource_version),
+        }
+    }
+}
 
 /// Error of a write.
 #[derive(Debug, thiserror::Error)]

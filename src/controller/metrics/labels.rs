@@ -74,65 +74,14 @@ pub(crate) const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace
 pub(crate) const NO_ANSWER: &str = "none";
 /// The code of a status that HTTP doesn't define.
 pub(crate) const NO_STATUS: &str = "other";
-/// The label of a reason that this version doesn't know.
-pub const OTHER: &str = "Other";
+/// The label of a condition's reason that this version doesn't know.
+pub(crate) const OTHER: &str = "Other";
 /// The HTTP methods that the operator uses with the API server.
 pub(crate) const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// The statuses of a condition; any other word counts as Unknown.
+pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 /// Results of a reconcile. As in controller-runtime, where `requeue` is one without a time: there is none here.
 pub(crate) const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
-/// The phases; a Run without a status counts as Pending.
-pub const PHASES: &[&str] = &[
-    "Pending",
-    "Active",
-    "Cancelling",
-    "Succeeded",
-    "Failed",
-    "Cancelled",
-];
-/// The statuses of a condition.
-pub const READY: &[&str] = &["True", "False", "Unknown"];
-/// Reasons for which a Run waits for a person.
-pub const STALLED: &[&str] = &[
-    "WorkspaceNotFound",
-    "RunInvalid",
-    "NamespaceNotAllowed",
-    "Forbidden",
-    "ApprovalConflict",
-    "VersionConflict",
-    "IdempotencyConflict",
-    "UnknownConflict",
-    "Refused",
-    "ServerError",
-    "ContractViolation",
-    "SubmissionUnknown",
-    "Restored",
-    "KeyInUse",
-    "WorkspaceChanged",
-    "IdentityChanged",
-    "BodyChanged",
-    "RunIdConflict",
-    OTHER,
-];
-/// Reasons for which a Workspace is not Ready.
-pub const NOT_READY: &[&str] = &[
-    "Unauthorized",
-    "Forbidden",
-    "SecretNotFound",
-    "SecretKeyNotFound",
-    "SecretForbidden",
-    "TokenMalformed",
-    "TokenIsProviderKey",
-    "CaInvalid",
-    "BaseUrlNotAllowed",
-    "WorkspaceMismatch",
-    "VersionNotAccepted",
-    "ServiceUnavailable",
-    "ContractViolation",
-    "WorkspaceInvalid",
-    "WorkspaceDeleting",
-    "Checking",
-    OTHER,
-];
 /// Reason of a reconcile that panicked.
 pub(crate) const PANIC: &str = "panic";
 /// Reasons for which a reconcile fails: the object can't be decoded; the API server refused a write, failed it, or did

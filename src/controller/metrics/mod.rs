@@ -1,6 +1,8 @@
 //! The metrics, each declared once. No object's name is ever a label, but that of the operator's own Lease.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::api::WorkspaceKind;
+use crate::api::{Phase, Reason, WorkspaceKind};
 use crate::service::{Observer, Operation};
 use crate::util::lock;
 
@@ -24,8 +26,8 @@ mod tests;
 
 use labels::{
     ByAnswer, ByCause, ByController, ByError, ByLease, ByMethod, ByOperation, ByPhase, ByReady,
-    ByReason, ByResult, CONTROLLERS, METHODS, NO_ANSWER, NO_STATUS, NOT_READY, PANIC, PHASES,
-    READY, REASONS, RESULTS, STALLED,
+    ByReason, ByResult, CONTROLLERS, METHODS, NO_ANSWER, NO_STATUS, OTHER, PANIC, REASONS, RESULTS,
+    STATUSES,
 };
 
 /// Time for which a rendering is reused.
@@ -153,6 +155,9 @@ metrics! {
     }
 }
 
+/// Numbers of objects.
+pub(crate) type Counts<T> = HashMap<T, usize>;
+
 /// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
@@ -227,28 +232,35 @@ impl Metrics {
         let registry = &mut metrics.registry;
         registry.register("run_operator_build", help, version);
         registry.register_collector(Box::new(process::Process));
-        metrics.begin_objects();
+        metrics.set_phases(&Counts::new());
+        set_reasons(&metrics.runs_stalled, &Counts::new());
+        set_reasons(&metrics.workspaces_not_ready, &Counts::new());
+        for kind in [WorkspaceKind::Workspace, WorkspaceKind::ClusterWorkspace] {
+            metrics.set_ready(kind, &Counts::new());
+        }
         metrics.begin_requests();
         metrics.begin_reconciles();
         metrics
     }
 
-    fn begin_objects(&self) {
-        for &phase in PHASES {
-            self.runs.get_or_create_owned(&ByPhase { phase });
+    /// Sets the number of Runs in each phase.
+    pub(crate) fn set_phases(&self, counts: &Counts<Phase>) {
+        for phase in Phase::ALL {
+            let of = ByPhase {
+                phase: phase.as_str(),
+            };
+            self.runs.get_or_create(&of).set(number(counts, &phase));
         }
-        for &reason in STALLED {
-            self.runs_stalled.get_or_create_owned(&ByReason { reason });
-        }
-        for kind in WorkspaceKind::ALL.map(WorkspaceKind::as_str) {
-            for &ready in READY {
-                self.workspaces
-                    .get_or_create_owned(&ByReady { kind, ready });
-            }
-        }
-        for &reason in NOT_READY {
-            self.workspaces_not_ready
-                .get_or_create_owned(&ByReason { reason });
+    }
+
+    /// Sets the number of Workspaces of one kind by the status of their Ready condition.
+    pub(crate) fn set_ready(&self, kind: WorkspaceKind, counts: &Counts<&'static str>) {
+        let kind = kind.as_str();
+        for ready in STATUSES {
+            let of = ByReady { kind, ready };
+            self.workspaces
+                .get_or_create(&of)
+                .set(number(counts, &ready));
         }
     }
 
@@ -409,6 +421,20 @@ fn code(status: Option<u16>) -> String {
         Some(_) => NO_STATUS.to_owned(),
         None => NO_ANSWER.to_owned(),
     }
+}
+
+/// Sets a number for each reason of a condition. `None`: reasons that this version doesn't know.
+pub(crate) fn set_reasons(family: &Family<ByReason, Gauge>, counts: &Counts<Option<Reason>>) {
+    for reason in Reason::ALL.iter().copied().map(Some).chain([None]) {
+        let of = ByReason {
+            reason: reason.map_or(OTHER, Reason::as_str),
+        };
+        family.get_or_create(&of).set(number(counts, &reason));
+    }
+}
+
+fn number<T: Eq + Hash>(counts: &Counts<T>, of: &T) -> i64 {
+    gauge(counts.get(of).copied().unwrap_or_default())
 }
 
 /// Value of a gauge that counts.

@@ -2,12 +2,12 @@
 
 use std::fmt::Debug;
 
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 use serde::Serialize;
 
 use crate::api::{ClusterWorkspace, Workspace, WorkspaceKey, any_workspace::AnyWorkspace};
 use crate::controller::{
-    apiserver::{Object, cache::Cache},
+    apiserver::{Maybe, Object},
     context::Context,
 };
 
@@ -17,7 +17,7 @@ pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
 
     /// The objects of this kind; one store per watched scope.
-    fn caches(ctx: &Context) -> &[Cache<Self>];
+    fn stores(ctx: &Context) -> &[Store<Maybe<Self>>];
 
     /// Namespace of the Secrets of an object with this key.
     fn secret_namespace(ctx: &Context, key: &WorkspaceKey) -> String;
@@ -28,7 +28,7 @@ impl Kind for Workspace {
         Api::namespaced(client, namespace)
     }
 
-    fn caches(ctx: &Context) -> &[Cache<Self>] {
+    fn stores(ctx: &Context) -> &[Store<Maybe<Self>>] {
         &ctx.own_workspaces
     }
 
@@ -42,7 +42,7 @@ impl Kind for ClusterWorkspace {
         Api::all(client)
     }
 
-    fn caches(ctx: &Context) -> &[Cache<Self>] {
+    fn stores(ctx: &Context) -> &[Store<Maybe<Self>>] {
         &ctx.cluster_workspaces
     }
 

@@ -2,53 +2,13 @@
 
 use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{self, scope::Scope},
+    apiserver,
     context::{Context, NamespaceMeta},
-    enqueue,
 };
 
 use std::sync::Arc;
 
-use futures::StreamExt;
-use kube::{
-    Api, Resource, ResourceExt,
-    runtime::{
-        reflector::{ObjectRef, Store, reflector, store::Writer},
-        watcher::{self, Event},
-    },
-};
-
-/// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
-pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
-    let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
-    let config = ctx.config.watcher();
-    let config = match &scope {
-        Scope::All => config,
-        Scope::Namespace(name) => config.fields(&format!("metadata.name={name}")),
-    };
-    let events = apiserver::watch(api, config).map(Ok::<_, watcher::Error>);
-    let mut events = Box::pin(reflector(writer, events));
-    let mut filled = false;
-    loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            () = ctx.shutdown.cancelled() => return,
-        };
-        match event {
-            Some(Ok(Event::Apply(namespace))) => {
-                enqueue::tenants(&ctx, Some(&namespace.name_any()));
-            }
-            Some(Ok(Event::InitDone)) => {
-                if !std::mem::replace(&mut filled, true) {
-                    enqueue::store_filled(&ctx);
-                }
-                enqueue::tenants(&ctx, None);
-            }
-            Some(Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) | Err(_)) => {}
-            None => return,
-        }
-    }
-}
+use kube::{Resource, ResourceExt};
 
 /// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not
 /// known, which may be a moment later than its first Run. `None` also if the store has no such Workspace: its session
@@ -58,8 +18,7 @@ pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Opt
     if key.kind == WorkspaceKind::Workspace || ctx.cluster_workspaces.is_empty() {
         return Some(true);
     }
-    let mut caches = ctx.cluster_workspaces.iter();
-    let workspace = caches.find_map(|cache| cache.get("", &key.name))?;
+    let workspace = apiserver::find(&ctx.cluster_workspaces, "", &key.name)?;
     let workspace = workspace.good()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
@@ -74,6 +33,5 @@ pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
 }
 
 fn known(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
-    let mut stores = ctx.namespaces.iter();
-    stores.find_map(|store: &Store<NamespaceMeta>| store.get(&ObjectRef::new(namespace)))
+    apiserver::find(&ctx.namespaces, "", namespace)
 }

@@ -7,7 +7,7 @@ use crate::controller::{
     apiserver::{
         BadObject, Maybe,
         patch::{self, WriteError},
-        reconciled::{Action, ReconcileError, Reconciled, caught},
+        reconciled::{Action, ReconcileError, Reconciled},
     },
     context::Context,
     enqueue, leader,
@@ -32,7 +32,6 @@ use super::{
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use kube::ResourceExt;
 
 /// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
@@ -46,7 +45,7 @@ const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Longest pause before the next attempt to release a Workspace that is being deleted.
 const BEING_DELETED: Duration = Duration::from_secs(30);
 
-/// Reconciles one Workspace; a panic ends only this reconcile.
+/// Reconciles one Workspace.
 pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
     // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
@@ -59,13 +58,7 @@ pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Rec
         Maybe::Good(workspace) => workspace,
         Maybe::Bad(bad) => return show_undecodable::<K>(&ctx, bad, &entry).await,
     };
-    alone(steps(&ctx, workspace.as_ref(), &entry)).await
-}
-
-/// Carries out the steps. After a panic only this Workspace waits.
-fn alone(steps: impl Future<Output = Reconciled>) -> impl Future<Output = Reconciled> {
-    let panicked = |error: ReconcileError| Err(error.again(Action::requeue(AFTER_REFUSAL)));
-    caught(steps).map(move |ended| ended.unwrap_or_else(panicked))
+    steps(&ctx, workspace.as_ref(), &entry).await
 }
 
 /// The steps over one Workspace that can be decoded.
@@ -297,19 +290,4 @@ fn after_write<K: Kind>(
     }
     entry.checks(|checks| checks.failed_writes = 0);
     pause
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Proves: F-undecodable
-    #[tokio::test]
-    async fn a_check_that_panics_ends_alone_and_is_made_again_later() {
-        let checked = alone(async { Ok(Action::await_change()) }).await;
-        assert_eq!(checked.unwrap(), Action::await_change());
-        let failed = alone(async { panic!("the test's own") }).await.unwrap_err();
-        assert!(failed.panicked());
-        assert_eq!(failed.again, Action::requeue(AFTER_REFUSAL));
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use run_operator::api::Reason;
 use run_operator::controller::metrics::Metrics;
 use test_support::root;
 
@@ -82,6 +83,8 @@ fn labels<'a>(series: impl Iterator<Item = &'a str>) -> String {
         let values: Vec<String> = values.map(|value| format!("`{value}`")).collect();
         if WITHOUT_VALUES.contains(name) {
             format!("`{name}`")
+        } else if values.len() > Reason::ALL.len() {
+            format!("`{name}`: [each of them](reasons.md), `Other`")
         } else {
             format!("`{name}`: {}", values.join(", "))
         }

@@ -1,4 +1,5 @@
-//! Retries and pauses of the Kubernetes client. They bound the cases that kube's own retry and watcher leave unbounded.
+//! Layers of the Kubernetes client: retries and pauses, which bound the cases that kube's own retry and watcher leave
+//! unbounded, and below them the count of requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,11 +9,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use kube::client::{Body, retry::RetryPolicy};
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, retry::Policy};
 
+use crate::controller::metrics::Metrics;
 use crate::util::lock;
 
 /// The first pause before a request is repeated.
@@ -177,6 +179,75 @@ where
             inner.call(request).await
         }
         .boxed()
+    }
+}
+
+/// Layer that counts each request by method and status.
+#[derive(Clone)]
+pub struct CountRequests(pub Arc<Metrics>);
+
+impl<S> Layer<S> for CountRequests {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        let metrics = Arc::clone(&self.0);
+        Counted { inner, metrics }
+    }
+}
+
+/// The counted service.
+pub struct Counted<S> {
+    inner: S,
+    metrics: Arc<Metrics>,
+}
+
+impl<S, A, B> Service<Request<A>> for Counted<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let attempt = Attempt {
+            metrics: Arc::clone(&self.metrics),
+            method: request.method().clone(),
+            status: None,
+        };
+        let answer = self.inner.call(request);
+        async move {
+            let answer = answer.await;
+            attempt.ended(answer.as_ref().ok().map(Response::status));
+            answer
+        }
+        .boxed()
+    }
+}
+
+/// One attempt. It is counted when dropped, so that an attempt that timed out counts too.
+struct Attempt {
+    metrics: Arc<Metrics>,
+    method: Method,
+    status: Option<StatusCode>,
+}
+
+impl Attempt {
+    /// Sets the result and counts the attempt.
+    fn ended(mut self, status: Option<StatusCode>) {
+        self.status = status;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let status = self.status.map(|status| status.as_u16());
+        self.metrics.api_request(self.method.as_str(), status);
     }
 }
 

@@ -1,0 +1,214 @@
+//! Reconciles what is requested of one kind of object: each in a task of its own, and one of an object at a time.
+//!
+//! kube's `scheduler` holds what is requested for later. Its `applier` is not used: it needs a `Store` in which a Run that
+//! the watch lacks could not stay, and it takes what was requested during a reconcile before what has waited longer.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::future::BoxFuture;
+use kube::runtime::scheduler::{ScheduleRequest, scheduler};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::controller::metrics::Metrics;
+use crate::util::lock;
+
+use super::{
+    reconciled::{Action, Reconciled, again, caught, counted},
+    scope::Scope,
+};
+
+/// Namespace and name; the namespace of a cluster-scoped object is empty. A Run has its uid in place of its name.
+pub(crate) type Name = (String, String);
+type Request = ScheduleRequest<Arc<Name>>;
+
+/// Pause after a reconcile that panicked.
+const AFTER_PANIC: Duration = Duration::from_mins(1);
+
+/// Requests reconciles of objects of one kind.
+pub(crate) struct Trigger {
+    reconcilers: Vec<Arc<Reconciler>>,
+}
+
+impl Trigger {
+    /// A reconciler for each scope.
+    pub(crate) fn new(controller: &'static str, scopes: &[Scope], metrics: &Arc<Metrics>) -> Self {
+        let each = |scope: &Scope| Arc::new(Reconciler::new(controller, scope.clone(), metrics));
+        Self {
+            reconcilers: scopes.iter().map(each).collect(),
+        }
+    }
+
+    /// The reconciler of each scope.
+    pub(crate) fn reconcilers(&self) -> impl Iterator<Item = Arc<Reconciler>> {
+        self.reconcilers.iter().cloned()
+    }
+
+    /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
+    pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
+        let mut all = self.reconcilers.iter();
+        if let Some(reconciler) = all.find(|reconciler| reconciler.scope.covers(namespace)) {
+            let name = Arc::new((namespace.to_owned(), name.to_owned()));
+            reconciler.request(name, Instant::now());
+        }
+    }
+
+    /// Number of reconciles in flight, and the duration of the longest of them so far.
+    pub(crate) fn in_flight(&self) -> (usize, Duration) {
+        let mut begun = Vec::new();
+        for reconciler in &self.reconcilers {
+            begun.extend(lock(&reconciler.taken).values().filter_map(|t| t.begun));
+        }
+        let longest = begun.iter().min().map(Instant::elapsed);
+        (begun.len(), longest.unwrap_or_default())
+    }
+}
+
+/// One reconcile of an object.
+pub(crate) struct Reconcile {
+    /// The object's kind and name, for the log.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) steps: BoxFuture<'static, Reconciled>,
+}
+
+/// Reconciles the objects of one kind in one scope.
+pub(crate) struct Reconciler {
+    /// The controller's name in the metrics.
+    controller: &'static str,
+    pub(crate) scope: Scope,
+    metrics: Arc<Metrics>,
+    /// Missing until this process leads: what is requested before is dropped.
+    requests: OnceLock<UnboundedSender<Request>>,
+    /// Objects whose time has come, until their reconcile has ended.
+    taken: Mutex<HashMap<Arc<Name>, Taken>>,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// Start of the reconcile; before it, the object waits for a place.
+    begun: Option<Instant>,
+    /// It was requested since.
+    again: bool,
+}
+
+impl Reconciler {
+    fn new(controller: &'static str, scope: Scope, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            controller,
+            scope,
+            metrics: Arc::clone(metrics),
+            requests: OnceLock::new(),
+            taken: Mutex::default(),
+        }
+    }
+
+    /// Accepts requests from now on.
+    pub(crate) fn open(&self) -> UnboundedReceiver<Request> {
+        let (sender, receiver) = unbounded();
+        // It is opened once; a second time its requests would end at once.
+        let _ = self.requests.set(sender);
+        receiver
+    }
+
+    /// Of two requests for an object the earlier counts.
+    fn request(&self, message: Arc<Name>, run_at: Instant) {
+        if let Some(requests) = self.requests.get() {
+            // After the end of the loop nobody receives it.
+            let _ = requests.unbounded_send(ScheduleRequest { message, run_at });
+        }
+    }
+
+    /// Reconciles what is requested, at most `most` objects at the same time; the others wait in the order of their
+    /// requests. `find` knows the objects. At shutdown what waits is dropped, and reconciles in flight end.
+    pub(crate) async fn serve(
+        self: Arc<Self>,
+        requests: UnboundedReceiver<Request>,
+        most: usize,
+        shutdown: &CancellationToken,
+        find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + 'static,
+    ) {
+        let mut due = std::pin::pin!(scheduler(requests));
+        let places = Arc::new(Semaphore::new(most));
+        let tasks = TaskTracker::new();
+        loop {
+            let next = tokio::select! {
+                next = due.next() => next,
+                () = shutdown.cancelled() => break,
+            };
+            let Some(name) = next else { break };
+            if self.take(&name) {
+                let (reconciler, places, find) =
+                    (Arc::clone(&self), Arc::clone(&places), find.clone());
+                tasks.spawn(async move {
+                    // The places are closed at shutdown.
+                    if let Ok(_place) = places.acquire().await {
+                        reconciler.reconcile(name, find).await;
+                    }
+                });
+            }
+        }
+        places.close();
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    /// Takes an object whose time has come; one that is reconciled already follows after that, and one that waits waits
+    /// once.
+    fn take(&self, name: &Arc<Name>) -> bool {
+        match lock(&self.taken).entry(Arc::clone(name)) {
+            Entry::Vacant(entry) => {
+                entry.insert(Taken::default());
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let taken = entry.get_mut();
+                taken.again = taken.begun.is_some();
+                false
+            }
+        }
+    }
+
+    async fn reconcile(&self, name: Arc<Name>, find: impl Fn(&Name) -> Option<Reconcile>) {
+        let begun = Instant::now();
+        if let Some(taken) = lock(&self.taken).get_mut(&name) {
+            taken.begun = Some(begun);
+        }
+        // Otherwise it is gone, and nothing is left to do for it.
+        let pause = match find(&name) {
+            Some(object) => self.carry_out(&name, object, begun).await.pause(),
+            None => None,
+        };
+        let taken = lock(&self.taken).remove(&name);
+        let pause = match taken {
+            Some(Taken { again: true, .. }) => Some(Duration::ZERO),
+            _ => pause,
+        };
+        if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
+            self.request(name, at);
+        }
+    }
+
+    /// Carries out a reconcile, and counts and logs its result.
+    async fn carry_out(&self, name: &Name, object: Reconcile, begun: Instant) -> Action {
+        let result = caught(object.steps).await;
+        let result: Reconciled =
+            result.unwrap_or_else(|panic| Err(panic.again(Action::requeue(AFTER_PANIC))));
+        let (took, counted) = (begun.elapsed(), counted(&result));
+        self.metrics.reconciled(self.controller, counted, took);
+        if let Err(failed) = &result {
+            let namespace = (!name.0.is_empty()).then_some(name.0.as_str());
+            failed.log(&object.kind, namespace, &object.name);
+        }
+        again(&result)
+    }
+}
+
+#[cfg(test)]
+mod tests;
