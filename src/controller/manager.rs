@@ -14,7 +14,6 @@ use kube::{
     },
 };
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ClusterWorkspace, Run, Workspace};
@@ -30,9 +29,7 @@ use super::{
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
-    object_metrics,
-    run::{self, permits, shutdown},
-    state::runs::CallEvent,
+    object_metrics, run,
     workspace::{self, namespaces, secrets},
 };
 
@@ -48,7 +45,6 @@ pub struct Controller {
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
     cluster_workspaces: Vec<Loop>,
     namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
-    call_events: UnboundedReceiver<CallEvent>,
 }
 
 /// Interface for the health server, usable from any thread.
@@ -105,15 +101,13 @@ impl Controller {
             leading,
             shutdown,
         };
-        let (sender, call_events) = unbounded_channel();
-        let ctx = Arc::new(Context::new(shared, sender));
+        let ctx = Arc::new(Context::new(shared));
         Self {
             ctx,
             runs,
             workspaces,
             cluster_workspaces,
             namespaces,
-            call_events,
         }
     }
 
@@ -135,7 +129,6 @@ impl Controller {
             workspaces,
             cluster_workspaces,
             namespaces,
-            call_events,
         } = self;
         let concurrency = ctx.config.max_concurrent_reconciles;
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
@@ -183,12 +176,10 @@ impl Controller {
         // waits.
         let runs = async {
             let early = all(run_loops, asked).await;
-            shutdown::end(&ctx).await;
+            run::reconcile::finish(&ctx).await;
             early
         };
-        let serving = tokio::spawn(permits::serve(Arc::clone(&ctx), call_events));
         let (runs_early, early) = tokio::join!(runs, all(tasks, asked));
-        serving.abort();
         for entry in ctx.tracked_runs.all() {
             entry.close_stream();
         }

@@ -36,7 +36,9 @@ impl Watches<Run> for Context {
             Event::Init => self.runs.begin(scope),
             Event::InitApply(run) => self.runs.list(scope, settled::known(self, run)),
             Event::InitDone => {
-                let last = |uid: &str| self.tracked_runs.get(uid)?.last_version(None);
+                let last = |uid: &str, shown: Option<&Arc<Run>>| {
+                    self.tracked_runs.get(uid)?.last_version(shown)
+                };
                 for change in self.runs.listed(scope, last) {
                     enqueue::follow(self, &change);
                 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::EventDraft, failure::Call};
+use super::{events::EventDraft, failure::Call, metadata_change::MetadataChange};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -98,6 +98,19 @@ impl Effect {
             Self::Refresh { .. } => Some(Call::Get),
             Self::Cancel { .. } => Some(Call::Cancel),
             Self::WriteIntent { .. } | Self::Release { .. } | Self::Delete => None,
+        }
+    }
+
+    /// The change of the object's metadata, if it is one.
+    pub fn metadata_change(&self, run: &Run) -> serde_json::Result<Option<MetadataChange>> {
+        match self {
+            Self::WriteIntent {
+                intent, finalizer, ..
+            } => MetadataChange::write_intent(run, intent, *finalizer).map(Some),
+            Self::Release { end } => MetadataChange::release(run, end.as_ref()).map(Some),
+            Self::Submit { .. } | Self::Refresh { .. } | Self::Cancel { .. } | Self::Delete => {
+                Ok(None)
+            }
         }
     }
 

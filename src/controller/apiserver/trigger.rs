@@ -47,9 +47,14 @@ impl Trigger {
 
     /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
     pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
+        self.enqueue_since(namespace, name, Instant::now());
+    }
+
+    /// The same, of an object that waits since then: before those that came later.
+    pub(crate) fn enqueue_since(&self, namespace: &str, name: &str, since: Instant) {
         let own = self.queues.namespaces.get(namespace);
         if let Some(queue) = own.or(self.queues.all.as_ref()) {
-            queue.add((namespace.to_owned(), name.to_owned()), Instant::now());
+            queue.add((namespace.to_owned(), name.to_owned()), since);
         }
     }
 

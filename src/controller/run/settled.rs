@@ -43,37 +43,19 @@ pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
     }
 }
 
-/// Handles the end of whatever was in flight for a Run. If nothing is left to do for it, it is stripped and no longer
-/// tracked. Returns how long that takes; zero if it is done.
-pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> Option<Duration> {
-    let (run, deleted) = entry.with(|state| (state.run.latest().cloned(), state.run.deleted()));
-    let retire = || {
-        ctx.tracked_runs
-            .retire(&entry.uid)
-            .then_some(Duration::ZERO)
-    };
-    match ctx.runs.get(&entry.uid) {
-        Some(Known::Ended(_)) => return retire(),
-        Some(Known::Active(_) | Known::Bad(_)) if !deleted => {}
-        known => {
-            if known.is_none() {
-                // Its deletion was shown before this process had begun to remember it.
-                ctx.runs.gone(&entry.uid, run);
-            }
-            // The garbage collector may have found it busy.
-            ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-            return None;
-        }
-    }
-    // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
-    let run = run?;
-    let settled = of(ctx, &run)?;
+/// Strips a Run for which nothing is left to do, and forgets it. Returns how long that takes; zero if it is done.
+pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> Option<Duration> {
+    let settled = of(ctx, run)?;
     let wait = Duration::try_from(settled.from.duration_since(wall())).unwrap_or_default();
     if wait > Duration::ZERO {
         return Some(wait);
     }
-    let done = ctx.runs.strip(stripped(&run, settled));
-    done.then(retire).flatten()
+    // The watch has shown this version already; else it still has to, or that the object is deleted.
+    let done = ctx.runs.strip(stripped(run, settled));
+    done.then(|| {
+        ctx.tracked_runs.forget(&entry.uid);
+        Duration::ZERO
+    })
 }
 
 /// Deletes settled Runs after their TTL, until shutdown.

@@ -309,7 +309,7 @@ mod tests {
         let checked = alone(async { Ok(Action::await_change()) }).await;
         assert_eq!(checked.unwrap(), Action::await_change());
         let failed = alone(async { panic!("the test's own") }).await.unwrap_err();
-        assert!(failed.panicked());
+        assert!(matches!(failed.error, ReconcileError::Panicked));
         assert_eq!(failed.again, Action::requeue(AFTER_REFUSAL));
     }
 }
