@@ -9,7 +9,7 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{reflector::Store, watcher},
 };
-use tokio::sync::{Semaphore, mpsc::UnboundedSender};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
@@ -29,7 +29,7 @@ use super::{
     state::{
         keys::Keys,
         run_store::{RunStore, Wakes},
-        runs::{CallEvent, TrackedRuns},
+        runs::TrackedRuns,
         secrets::SecretTable,
         stream_places::StreamPlaces,
         workspaces::{WorkspaceState, Workspaces},
@@ -131,8 +131,8 @@ pub struct Context {
     pub keys: Keys,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
-    /// Channel from the tasks of calls to the manager.
-    pub call_events: UnboundedSender<CallEvent>,
+    /// Signals the end of a call.
+    pub call_ended: Notify,
 }
 
 impl std::ops::Deref for Context {
@@ -145,7 +145,7 @@ impl std::ops::Deref for Context {
 
 impl Context {
     /// A context with empty state.
-    pub fn new(shared: Shared, call_events: UnboundedSender<CallEvent>) -> Self {
+    pub fn new(shared: Shared) -> Self {
         let streams = gauge(shared.config.max_streams);
         shared.metrics.stream_limit.set(streams);
         Self {
@@ -165,7 +165,7 @@ impl Context {
             wakes: Wakes::default(),
             keys: Keys::default(),
             calls: TaskTracker::new(),
-            call_events,
+            call_ended: Notify::new(),
             unfilled: AtomicUsize::new(
                 // The Runs' and the Workspaces' of each scope.
                 2 * shared.own_workspaces.len()

@@ -112,9 +112,8 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
         ctx.enqueue_workspace(&key);
     }
     match &change.new {
-        Some(Known::Ended(_)) => {
-            ctx.tracked_runs.retire(&change.uid);
-        }
+        Some(Known::Ended(_)) if ctx.tracked_runs.get(&change.uid).is_none() => {}
+        // Its memory is forgotten by a reconcile, which may be under way.
         Some(known) => {
             let [uid, namespace, _] = known.identity();
             ctx.run_trigger.enqueue(namespace, uid);

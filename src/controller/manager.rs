@@ -11,7 +11,6 @@ use kube::{
     runtime::reflector::{Store, store, store::Writer},
 };
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ClusterWorkspace, Workspace};
@@ -22,10 +21,7 @@ use super::{
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
-    object_metrics,
-    run::{permits, settled, shutdown},
-    state::runs::CallEvent,
-    watch_events,
+    object_metrics, run, watch_events,
     workspace::secrets,
 };
 
@@ -37,7 +33,6 @@ pub struct Controller {
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
     cluster_workspaces: Vec<Writer<Maybe<ClusterWorkspace>>>,
     namespaces: Vec<Writer<NamespaceMeta>>,
-    call_events: UnboundedReceiver<CallEvent>,
 }
 
 /// Interface for the health server, usable from any thread.
@@ -83,13 +78,11 @@ impl Controller {
             leading,
             shutdown,
         };
-        let (sender, call_events) = unbounded_channel();
         Self {
-            ctx: Arc::new(Context::new(shared, sender)),
+            ctx: Arc::new(Context::new(shared)),
             workspaces,
             cluster_workspaces,
             namespaces,
-            call_events,
         }
     }
 
@@ -110,7 +103,6 @@ impl Controller {
             workspaces,
             cluster_workspaces,
             namespaces,
-            call_events,
         } = self;
         let (host, client) = (|| Arc::clone(&ctx), || ctx.client.clone());
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
@@ -134,18 +126,16 @@ impl Controller {
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
         tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
-        tasks.push(settled::expire(Arc::clone(&ctx)).boxed());
+        tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
         // waits.
         let runs = async {
             let early = all(run_loops, asked).await;
-            shutdown::end(&ctx).await;
+            run::reconcile::finish(&ctx).await;
             early
         };
-        let serving = tokio::spawn(permits::serve(Arc::clone(&ctx), call_events));
         let (runs_early, early) = tokio::join!(runs, all(tasks, asked));
-        serving.abort();
         for entry in ctx.tracked_runs.all() {
             entry.close_stream();
         }

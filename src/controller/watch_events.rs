@@ -54,7 +54,9 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
         Event::Init => ctx.runs.begin(scope),
         Event::InitApply(run) => ctx.runs.list(scope, settled::known(ctx, run)),
         Event::InitDone => {
-            let last = |uid: &str| ctx.tracked_runs.get(uid)?.last_version(None);
+            let last = |uid: &str, shown: Option<&Arc<Run>>| {
+                ctx.tracked_runs.get(uid)?.last_version(shown)
+            };
             for change in ctx.runs.listed(scope, last) {
                 enqueue::follow(ctx, &change);
             }

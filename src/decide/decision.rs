@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::EventDraft, failure::Call};
+use super::{events::EventDraft, failure::Call, metadata_change::MetadataChange};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub enum Effect {
     /// Write the intent and, unless the object is being deleted, the finalizer, in one patch.
     WriteIntent {
         /// The intent to write.
-        intent: Intent,
+        intent: Box<Intent>,
         /// The finalizer is written, too.
         finalizer: bool,
         /// No POST before it can have made a run.
@@ -98,6 +98,19 @@ impl Effect {
             Self::Refresh { .. } => Some(Call::Get),
             Self::Cancel { .. } => Some(Call::Cancel),
             Self::WriteIntent { .. } | Self::Release { .. } | Self::Delete => None,
+        }
+    }
+
+    /// The change of the object's metadata, if it is one.
+    pub fn metadata_change(&self, run: &Run) -> serde_json::Result<Option<MetadataChange>> {
+        match self {
+            Self::WriteIntent {
+                intent, finalizer, ..
+            } => MetadataChange::write_intent(run, intent, *finalizer).map(Some),
+            Self::Release { end } => MetadataChange::release(run, end.as_ref()).map(Some),
+            Self::Submit { .. } | Self::Refresh { .. } | Self::Cancel { .. } | Self::Delete => {
+                Ok(None)
+            }
         }
     }
 

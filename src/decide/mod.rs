@@ -1,9 +1,10 @@
 //! Layer 2: all policy, pure and synchronous. No clock, no client, no async.
 //!
 //! # Flow
-//! The controller observes, calls [`decide`], writes [`Decision::status_due`], carries out the one effect, records its
-//! result in the [`TrackedRun`](tracked_run::TrackedRun), and decides again. An effect on the object is a
-//! [`MetadataChange`](metadata_change::MetadataChange). The models of the tests use the same parts.
+//! [`TrackedRun::next`](turn::TrackedRun::next) asks [`decide`] and gives one [`Step`](turn::Step): a status, or else the
+//! effect. The controller carries it out, [`TrackedRun::took`](turn::TrackedRun::took) records what became of it, and so
+//! on. An effect on the object is a [`MetadataChange`](metadata_change::MetadataChange). The models of the tests carry
+//! out the same steps.
 //!
 //! # Guarantees
 //! - No [`Effect::Submit`] without an intent in the object that this process owns.
@@ -40,8 +41,8 @@ pub mod run;
 pub mod stream_pause;
 pub mod time;
 pub(crate) mod token_bucket;
-pub mod tracked_run;
 pub mod truncate;
+pub mod turn;
 pub mod undecodable;
 pub mod workspace;
 

@@ -9,7 +9,7 @@ use crate::process::{self, Fate};
 use crate::properties;
 use crate::scenarios::{Turn, User};
 use crate::service::{self, Answer};
-use crate::state::{Budget, Packet, RunState, State, Token};
+use crate::state::{Budget, Packet, Place, RunState, State, Token};
 pub(crate) use possible::possible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,14 @@ pub(crate) enum Action {
         slot: usize,
     },
     Crash {
+        slot: usize,
+    },
+    /// A call for somebody else's Run takes the place for calls.
+    Taken {
+        slot: usize,
+    },
+    /// It ends.
+    Freed {
         slot: usize,
     },
     /// A request is carried out and answered.
@@ -101,6 +109,7 @@ pub(crate) fn take(m: &Model, before: &State, action: Action) -> Option<State> {
     }
     s.calls.sort();
     properties::remembered(&mut s);
+    properties::place_kept(&mut s);
     Some(s)
 }
 
@@ -130,6 +139,15 @@ fn apply(m: &Model, s: &mut State, action: Action) -> bool {
         Action::Crash { slot } => {
             s.left.crashes -= 1;
             process::crash(s, slot);
+            true
+        }
+        Action::Taken { slot } => {
+            s.left.busy -= 1;
+            let proc = s.procs[slot].as_mut();
+            proc.is_some_and(|p| p.place.replace(Place::Other).is_some())
+        }
+        Action::Freed { slot } => {
+            process::freed(s, slot);
             true
         }
         Action::LateWrite(i) => {

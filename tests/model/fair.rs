@@ -12,7 +12,7 @@ use crate::cluster;
 use crate::process::{self, Fate};
 use crate::properties::Broken;
 use crate::service;
-use crate::state::{Fair, RunState, State, Wake};
+use crate::state::{Fair, Place, RunState, State, Wake};
 use begin::begin;
 use quiescence::at_rest;
 
@@ -153,6 +153,13 @@ fn due(s: &mut State) -> Option<String> {
         let what = format!("served {:?}: {answer:?}", packet.call);
         process::answered(s, &packet, answer);
         return Some(what);
+    }
+    if s.procs[0]
+        .as_ref()
+        .is_some_and(|p| p.place == Some(Place::Other))
+    {
+        process::freed(s, 0);
+        return Some("the place for calls is free".into());
     }
     for name in 0..2 {
         if process::watch(s, 0, name) {

@@ -1,5 +1,5 @@
 //! Every state that faults, people and two processes can lead to, each decided by the `decide` that
-//! ships and carried out with the `TrackedRun` and `MetadataChange` (docs/reliability.md).
+//! ships and carried out with the `TrackedRun` and its `Step`s (docs/reliability.md).
 //! For interleavings: stale views, writes and calls that are lost, late or doubled, two processes, the Workspace. A single
 //! life is cheaper in `World` of `tests/policy`; tasks, watches and the wire are seen by `tests/chaos` only.
 //!

@@ -11,7 +11,7 @@ use run_operator::{
     },
     decide::{
         Learned, Learning, Memory,
-        tracked_run::{Remembers, Version},
+        turn::{Remembers, Version},
     },
 };
 use serde_json::json;

@@ -13,16 +13,17 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use run_operator::api::intent::IntentRecord;
 use run_operator::decide::{
-    Decision, Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView, decide,
+    Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView, decide,
     key_claim::{KeyClaim, created},
     last_events::StreamEnd,
+    turn::{Step, TrackedRun, Turn},
 };
 
 use crate::cluster;
-use crate::object::{CONTRACT, Object, at, place, second};
+use crate::object::{CONTRACT, Object, Remembered, at, place, second};
 use crate::properties;
 pub(crate) use crate::state::Proc;
-use crate::state::{Entry, State, View, Wake, Write};
+use crate::state::{Entry, Place, State, View, Wake, Write};
 pub(crate) use calls::{answered, given_up};
 pub(crate) use watch::{event, lack, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
@@ -37,6 +38,9 @@ pub(crate) enum Fate {
     /// Given up, and still on its way.
     Late,
 }
+
+/// The controller's own record of one object.
+type Tracked = TrackedRun<Object, Remembered>;
 
 /// The pace of whatever waits for a regular look.
 const POLL: Duration = Duration::from_mins(1);
@@ -101,11 +105,11 @@ impl Proc {
     }
 }
 
-/// Calls policy for one entry; none where there is nothing to reconcile.
-fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
+/// The next turn of one entry, by the version that its process has, and the entry after it; none where there is nothing to
+/// reconcile.
+fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn)> {
     let proc = s.procs[slot].as_ref()?;
     let entry = proc.entries.iter().find(|e| e.uid == number)?;
-    let deleted = entry.deleted();
     let object = entry.run.latest().cloned()?;
     let workspace = proc.workspace(s);
     let key_holder = proc.key_holder(&object);
@@ -115,53 +119,51 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         poll_max: POLL,
         service_events: false,
     };
-    let decision = decide(&Observed {
-        run: &object.run,
-        workspace: &workspace,
-        namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
-        memory: &entry.run.memory,
-        key_holder: key_holder.as_deref(),
-        vanished: deleted,
-        stream: if entry.streaming {
-            Stream::Open
-        } else {
-            Stream::Closed
-        },
-        call_delay: None,
-        contract: &CONTRACT,
-        settings: &settings,
-        now: at(s.now),
-        wall: at(s.now),
+    let stream = if entry.streaming {
+        Stream::Open
+    } else {
+        Stream::Closed
+    };
+    let mut run = entry.run.clone();
+    let turn = run.next(proc.lacks(number), None, |object, memory, vanished| {
+        decide(&Observed {
+            run: &object.run,
+            workspace: &workspace,
+            namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
+            memory,
+            key_holder: key_holder.as_deref(),
+            vanished,
+            stream,
+            call_delay: None,
+            contract: &CONTRACT,
+            settings: &settings,
+            now: at(s.now),
+            wall: at(s.now),
+        })
     });
-    Some((object, decision))
+    Some((object, run, turn))
 }
 
 /// A reconcile that finds nothing to do sleeps; one that finds something does it as a step of its own.
 pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
-    watch::part(s, slot, number);
-    let lacked = s.procs[slot].as_ref().is_some_and(|p| p.lacks(number));
-    if lacked && !object_is_vanishing(s, slot, number) {
-        // Nothing is decided for it before the watch, or the API server, has said more.
+    watch::observe(s, slot, number);
+    let Some((object, _, turn)) = ask(s, slot, number) else {
         return;
-    }
-    let asked = ask(s, slot, number);
+    };
     let (now, events) = (s.now, s.left.events > 0);
     let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
         return;
     };
-    if !entry.run.begin_reconcile() {
+    if entry.calling() {
         return;
     }
-    entry.run.end_reconcile();
-    let tracked = entry.run.reconcilable() || entry.deleted();
-    let Some((object, decision)) = asked.filter(|_| tracked) else {
-        entry.wake = Wake::Never;
+    entry.wake = Wake::Now;
+    if matches!(turn.step, Step::ReadLive | Step::Forget) {
         return;
-    };
-    let vanished = entry.deleted();
+    }
     entry.ended |= object.run.ended();
     let believes = names_an_end(&object) && !knows_better(entry);
-    match decision.follow {
+    match turn.follow {
         Follow::Keep => {}
         Follow::Open => entry.streaming = events,
         Follow::Close => entry.streaming = false,
@@ -177,21 +179,38 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
             }
         }
     }
-    let something = decision.effect.is_some()
-        || decision.follow == Follow::Finish
-        || decision.status_due(&object.run, vanished).is_some();
-    let again = decision
-        .requeue_at
-        .map_or(Wake::Never, |t| Wake::At(second(t)));
-    entry.wake = match again {
-        _ if something => Wake::Now,
-        Wake::Never if vanished => Wake::At(now + PAUSE),
-        again => again,
+    let vanished = entry.deleted();
+    let rests = match &turn.step {
+        _ if turn.follow == Follow::Finish => false,
+        // The grant of a place has it decided again.
+        Step::Act(effect) if entry.waits && effect.call().is_some() => {
+            entry.wake = Wake::Never;
+            false
+        }
+        Step::Rest(again) => {
+            let nothing = if vanished && entry.run.owes() {
+                Wake::At(now + PAUSE)
+            } else {
+                Wake::Never
+            };
+            entry.wake = again.map_or(nothing, |t| Wake::At(second(t)));
+            true
+        }
+        _ => false,
     };
     let ghost = s.ghost(number);
     ghost.misled |= ghost.forged && believes;
-    if !something && !vanished {
+    if rests {
+        leaves_place(s, slot, number);
+    }
+    if rests && !vanished {
         properties::held(s, &object);
+    }
+}
+
+fn leaves_place(s: &mut State, slot: usize, number: u8) {
+    if let Some(proc) = s.procs[slot].as_mut() {
+        proc.leaves_place(number);
     }
 }
 
@@ -233,10 +252,18 @@ pub(crate) fn start(s: &mut State, slot: usize) {
         suspects: false,
         entries: Vec::new(),
         claim: None,
+        place: s.left.one_place.then_some(Place::Free),
     });
     verify(s, slot);
     for name in 0..2 {
         watch(s, slot, name);
+    }
+}
+
+/// The call for somebody else's Run ends.
+pub(crate) fn freed(s: &mut State, slot: usize) {
+    if let Some(proc) = s.procs[slot].as_mut() {
+        proc.frees_place();
     }
 }
 
@@ -251,11 +278,6 @@ pub(crate) fn crash(s: &mut State, slot: usize) {
     for entry in &proc.entries {
         cluster::owed(s, entry.uid);
     }
-}
-
-fn object_is_vanishing(s: &State, slot: usize, number: u8) -> bool {
-    let entries = s.procs[slot].iter().flat_map(|p| &p.entries);
-    entries.into_iter().any(|e| e.uid == number && e.deleted())
 }
 
 /// Time passes.
@@ -275,14 +297,12 @@ pub(crate) fn tick(s: &mut State, to: i64) {
 
 /// The next step, for people.
 pub(crate) fn plan(s: &State, slot: usize, number: u8) -> String {
-    let Some((object, decision)) = ask(s, slot, number) else {
+    let Some((_, _, turn)) = ask(s, slot, number) else {
         return "nothing".into();
     };
     let process = s.procs[slot].as_ref().map_or(0, |p| p.number);
-    let vanished = object_is_vanishing(s, slot, number);
-    let status = decision.status_due(&object.run, vanished);
-    match (status, &decision.effect) {
-        (Some(status), _) => {
+    match &turn.step {
+        Step::WriteStatus { status, .. } => {
             let said = status.conditions.iter().find(|c| c.type_ == "Ready");
             let said = said.map_or("", |c| c.reason.as_str());
             format!(
@@ -290,13 +310,13 @@ pub(crate) fn plan(s: &State, slot: usize, number: u8) -> String {
                 status.phase, status.run_id
             )
         }
-        (None, Some(Effect::WriteIntent { intent, clean, .. })) => {
+        Step::Act(Effect::WriteIntent { intent, clean, .. }) => {
             format!(
                 "p{process} writes intent {} of {} (clean {clean})",
                 intent.epoch, intent.owner
             )
         }
-        (None, Some(Effect::Submit { key, .. })) => format!("p{process} POSTs {key}"),
-        (None, effect) => format!("p{process}: {effect:?}"),
+        Step::Act(Effect::Submit { key, .. }) => format!("p{process} POSTs {key}"),
+        step => format!("p{process}: {step:?}"),
     }
 }

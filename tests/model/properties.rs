@@ -9,7 +9,7 @@ use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
 use crate::object::{MOVED, Object};
 use crate::service;
-use crate::state::{Call, Packet, Proc, RunState, State};
+use crate::state::{Call, Entry, Packet, Place, Proc, RunState, State, Wake};
 pub(crate) use quiescence::{held, retried, told};
 pub(crate) use sending::{Sending, spot};
 pub(crate) use status::status_written;
@@ -86,6 +86,10 @@ broken! {
     NoEnd,
     /// At its end it is quiet.
     NotQuiet,
+    /// A call is decided by what its process knows when it has the place for it.
+    StaleDecision,
+    /// While a Run waits for the place for calls, a call has it, or a Run that decides now.
+    PlaceLost,
     /// A process remembers the objects that its watch shows, and those that it lacks until nothing is left to do.
     Forgotten,
 }
@@ -192,5 +196,18 @@ pub(crate) fn remembered(s: &mut State) {
     };
     if !s.procs.iter().flatten().all(agrees) {
         s.breaks(Broken::Forgotten);
+    }
+}
+
+/// Checks that no place for calls is lost: it is free and nobody waits, or whoever has it gives it back.
+pub(crate) fn place_kept(s: &mut State) {
+    let acts = |e: &Entry| e.calling() || e.wake == Wake::Now;
+    let kept = |proc: &Proc| match proc.place {
+        None | Some(Place::Other) => true,
+        Some(Place::Free) => !proc.entries.iter().any(|e| e.waits),
+        Some(Place::Run(uid)) => proc.entries.iter().any(|e| e.uid == uid && acts(e)),
+    };
+    if !s.procs.iter().flatten().all(kept) {
+        s.breaks(Broken::PlaceLost);
     }
 }

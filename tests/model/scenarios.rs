@@ -105,6 +105,8 @@ pub(crate) const NONE: Budget = Budget {
     minutes: 0,
     patience: 0,
     days: 0,
+    busy: 0,
+    one_place: false,
     one_word: false,
 };
 

@@ -11,7 +11,7 @@ use run_operator::{api::RunStatus, decide::metadata_change::MetadataChange};
 
 use crate::object::Object;
 use crate::properties::Broken;
-pub(crate) use process::{Cancelled, Entry, Known, Proc, View, Wake};
+pub(crate) use process::{Cancelled, Entry, Known, Place, Proc, View, Wake};
 pub(crate) use service::{Call, Home, Key, Packet, RunState, Service, ServiceRun};
 
 /// The world at one moment.
@@ -119,6 +119,10 @@ pub(crate) struct Budget {
     pub(crate) minutes: u8,
     pub(crate) patience: u8,
     pub(crate) days: u8,
+    /// Calls for others that take the only place.
+    pub(crate) busy: u8,
+    /// There is one place for calls in a process.
+    pub(crate) one_place: bool,
     /// The service has the same code for a key whose request is in progress and for one that was used for
     /// another request.
     pub(crate) one_word: bool,
@@ -183,14 +187,15 @@ impl Hash for State {
                 continue;
             };
             (1_u8, proc.number, proc.view, proc.sessions, proc.suspects).hash(h);
-            proc.claim.hash(h);
+            (proc.claim, proc.place).hash(h);
             for known in &proc.store {
                 matches!(known, Known::Gone(_)).hash(h);
                 object(&Some(Arc::clone(known.object())), h);
             }
             for e in &proc.entries {
-                (e.uid, &e.run.memory, e.run.presence(), e.run.activity()).hash(h);
-                (e.streaming, e.wake, e.ended).hash(h);
+                (e.uid, &e.run.memory, e.calling()).hash(h);
+                (e.run.deleted(), e.run.released()).hash(h);
+                (e.streaming, e.wake, e.waits, e.ended).hash(h);
                 object(&e.run.latest().cloned(), h);
             }
         }

@@ -10,7 +10,7 @@ use crate::support::Case;
 
 fn write_intent(epoch: i64, clean: bool) -> Effect {
     Effect::WriteIntent {
-        intent: Case::new().an_intent("process-1", epoch),
+        intent: Box::new(Case::new().an_intent("process-1", epoch)),
         finalizer: true,
         clean,
     }

@@ -17,6 +17,7 @@ use run_operator::{
         event_buffer::Received,
         failure::{Failure, RunView},
         time::later,
+        turn::Step,
     },
 };
 
@@ -339,14 +340,15 @@ pub(crate) fn act(mut case: Case, answer: &Answer, heard: bool) -> Case {
         }),
         Answer::Fails(failure) => Err(failure.clone()),
     };
-    let decision = case.begin();
-    if let Some(effect) = &decision.effect {
-        match effect.call() {
-            None => case.write(effect, heard),
-            Some(call) if heard => case = case.sent(call).answered(call, answer),
-            Some(call) => case = case.unheard(call),
-        }
+    let step = case.next().step;
+    let call = match &step {
+        Step::Act(effect) => effect.call(),
+        _ => None,
+    };
+    match call {
+        Some(call) if heard => return case.sent(call).answered(call, answer),
+        Some(call) => return case.unheard(call),
+        None => case.carry_out(&step, heard),
     }
-    case.end();
     case
 }

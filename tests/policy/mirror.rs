@@ -325,8 +325,7 @@ fn a_read_older_than_another_processs_mirror_is_not_written() {
     let case = case.got(Ok(view("queued")));
     // Another process read the run later and wrote what it saw.
     let mut case = case.status(|s| s.state = Some("running".into()));
-    case.begin();
-    case.end();
+    case.reads_object();
     let status = case.settled();
     assert_eq!(status.state.as_deref(), Some("running"));
     assert_eq!(status.last_event_id, None, "shown before it was read again");

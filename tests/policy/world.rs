@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use run_operator::{
     api::{RunStatus, status::ResolvedWorkspace},
     decide::{
-        Decision, Effect, EventDraft, Follow, WorkspaceView,
+        Effect, EventDraft, Follow, WorkspaceView,
         failure::{Failure, RunView},
+        turn::{Step, Turn},
     },
 };
 
@@ -78,29 +79,34 @@ impl World {
         self.case.over()
     }
 
-    /// Carries out one decision. Returns whether anything was done, or else the time of the next reconcile.
+    /// Carries out one turn. Returns whether anything was done, or else the time of the next reconcile.
     pub(crate) fn step(&mut self) -> Result<(), Option<Timestamp>> {
-        let decision = self.case.begin();
-        let done = self.carry_out(&decision);
-        self.case.end();
-        done
-    }
-
-    fn carry_out(&mut self, decision: &Decision) -> Result<(), Option<Timestamp>> {
-        let events = decision.events_due(self.case.tracked.deleted());
-        self.events.extend_from_slice(events);
-        let old = self.case.run.status.clone().unwrap_or_default();
-        if self.case.write_status(decision) {
-            self.status_written(&old);
-            return Ok(());
+        if self.case.over() {
+            return Err(None);
         }
-        self.case.publish(decision);
-        if let Some(effect) = &decision.effect {
-            self.act(effect);
-        } else if decision.follow == Follow::Finish {
-            self.case = self.case.clone().read_on();
-        } else {
-            return Err(decision.requeue_at);
+        let Turn {
+            step,
+            follow,
+            events,
+        } = self.case.next();
+        self.events.extend_from_slice(&events);
+        let old = self.case.run.status.clone().unwrap_or_default();
+        match &step {
+            Step::Act(effect) => self.act(effect),
+            Step::Rest(_) if follow == Follow::Finish => self.case = self.case.clone().read_on(),
+            Step::Rest(again) => {
+                self.case.tell(&events);
+                return Err(*again);
+            }
+            Step::ReadLive | Step::WriteStatus { .. } => self.case.carry_out(&step, true),
+            Step::Forget => {
+                self.log.push("release".into());
+                self.case.carry_out(&step, true);
+            }
+        }
+        self.case.tell(&events);
+        if let Step::WriteStatus { .. } = step {
+            self.status_written(&old);
         }
         Ok(())
     }
@@ -126,7 +132,7 @@ impl World {
             other => name(Some(other)).to_owned(),
         });
         let Some(call) = effect.call() else {
-            return self.case.write(effect, true);
+            return self.case.carry_out(&Step::Act(effect.clone()), true);
         };
         self.case = self.case.clone().sent(call);
         let answer = self.answer(effect);

@@ -89,11 +89,6 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Whether the code panicked.
-    pub const fn panicked(&self) -> bool {
-        matches!(self.error, ReconcileError::Panicked)
-    }
-
     /// Logs the failure of an object's reconcile.
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
@@ -201,7 +196,7 @@ mod tests {
         let error = caught.await.unwrap_err();
         assert_eq!(error.reason(), Some(PANIC));
         let failed = error.again(Action::await_change());
-        assert!(failed.panicked());
+        assert!(matches!(failed.error, ReconcileError::Panicked));
         let result = Err(failed);
         assert_eq!(counted(&result), ReconcileResult::Error(PANIC));
         let Err(failed) = result else { unreachable!() };

@@ -32,8 +32,9 @@ type Request = ScheduleRequest<Arc<Name>>;
 const AFTER_PANIC: Duration = Duration::from_mins(1);
 
 /// Requests reconciles of objects of one kind.
+#[derive(Clone)]
 pub(crate) struct Trigger {
-    reconcilers: Vec<Arc<Reconciler>>,
+    reconcilers: Arc<[Arc<Reconciler>]>,
 }
 
 impl Trigger {
@@ -52,17 +53,22 @@ impl Trigger {
 
     /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
     pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
+        self.enqueue_since(namespace, name, Instant::now());
+    }
+
+    /// The same, of an object that waits since then: before those that came later.
+    pub(crate) fn enqueue_since(&self, namespace: &str, name: &str, since: Instant) {
         let mut all = self.reconcilers.iter();
         if let Some(reconciler) = all.find(|reconciler| reconciler.scope.covers(namespace)) {
             let name = Arc::new((namespace.to_owned(), name.to_owned()));
-            reconciler.request(name, Instant::now());
+            reconciler.request(name, since);
         }
     }
 
     /// Number of reconciles in flight, and the duration of the longest of them so far.
     pub(crate) fn in_flight(&self) -> (usize, Duration) {
         let mut begun = Vec::new();
-        for reconciler in &self.reconcilers {
+        for reconciler in self.reconcilers.iter() {
             begun.extend(lock(&reconciler.taken).values().filter_map(|t| t.begun));
         }
         let longest = begun.iter().min().map(Instant::elapsed);

@@ -1,269 +1,162 @@
 //! Calls to the service, each in a task of its own: a hanging service delays no other object and no other Workspace. A
-//! waiting call is a task parked on its permit. Once it has the permit, the Run is decided again
-//! ([`permits`](super::permits)).
+//! call that must wait has a place in the queue of its Workspace's limiter; when that grants the permit, the Run is
+//! reconciled, and decides again.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use kube::ResourceExt;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::api::WorkspaceKey;
 use crate::controller::{
     context::Context,
-    leader,
     state::{
-        call_limiter::{CallLimiter, CallPermit, QueuedCall},
-        runs::{CallEvent, LONG_WAIT, RunEntry, Waiting},
+        call_limiter::{CallPermit, Wake},
+        runs::{LONG_WAIT, RunEntry},
         workspaces::{ClientSession, WorkspaceState},
     },
 };
 use crate::decide::{
     Effect,
-    failure::{Capacity, FailedCall, Failure, FailureKind, RunView},
+    failure::{Call, Capacity, FailedCall, Failure, FailureKind, RunView},
 };
 use crate::service::{IdempotencyKey, RunId};
 
-use super::{pass::Pass, policy::learning, settled};
-
-/// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's limiter gives one.
-pub(crate) fn start(
-    pass: &mut Pass<'_>,
-    key: &WorkspaceKey,
-    workspace: &WorkspaceState,
-    effect: &Effect,
-) {
-    let Some(session) = &workspace.session else {
-        return;
-    };
-    let limiter = &session.limiter;
-    let permit = match pass.permit.take().filter(|permit| permit.is_of(limiter)) {
-        Some(granted) => granted,
-        // It keeps its place in the queue.
-        None if waits_at(pass.entry, limiter) => return,
-        None => match limiter.ask(&pass.entry.namespace) {
-            Ok(permit) => permit,
-            Err(queued) => return park(pass.ctx, pass.entry, limiter, queued),
-        },
-    };
-    pass.entry.stop_waiting();
-    pass.entry.with(|state| state.run.begin_call());
-    let task = Task {
-        ctx: Arc::clone(pass.ctx),
-        entry: Arc::clone(pass.entry),
-        version: pass.run.resource_version(),
-        key: key.clone(),
-        workspace: workspace.clone(),
-        effect: effect.clone(),
-    };
-    pass.ctx.calls.spawn(task.run(permit));
-}
-
-/// Whether a task of the Run is parked on a permit of this limiter.
-fn waits_at(entry: &RunEntry, limiter: &Arc<CallLimiter>) -> bool {
-    entry.with(|state| {
-        let waiting = state.waiting.as_ref();
-        waiting.is_some_and(|waiting| {
-            Arc::ptr_eq(&waiting.limiter, limiter) && !waiting.task.is_finished()
-        })
-    })
-}
-
-/// Parks a task on the permit.
-fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, limiter: &Arc<CallLimiter>, queued: QueuedCall) {
-    let since = Instant::now();
-    let parked = wait(
-        Arc::clone(ctx),
-        Arc::clone(entry),
-        Arc::clone(limiter),
-        queued,
-        since,
-    );
-    // Spawned under the lock: the permit may come at once, and its handler takes this entry.
-    let before = entry.with(|state| {
-        state.waiting.replace(Waiting {
-            limiter: Arc::clone(limiter),
-            since,
-            task: tokio::spawn(parked).abort_handle(),
-        })
-    });
-    drop(before);
-}
-
-/// Waits for the permit. Meanwhile has the Run reconciled when its status changes: a long pause began, or the wait
-/// became long.
-async fn wait(
-    ctx: Arc<Context>,
-    entry: Arc<RunEntry>,
-    limiter: Arc<CallLimiter>,
-    queued: QueuedCall,
-    since: Instant,
-) {
-    let permit = queued.permit();
-    let pause = limiter.next_long_pause();
-    tokio::pin!(permit, pause);
-    pause.as_mut().enable();
-    if limiter.long_pause().is_some() {
-        enqueue(&ctx, &entry);
-    }
-    let mut shown = false;
-    loop {
-        tokio::select! {
-            permit = &mut permit => {
-                let entry = Arc::clone(&entry);
-                // The receiver is dropped only when no call is wanted.
-                let _ = ctx.call_events.send(CallEvent::Granted { entry, permit });
-                return;
-            }
-            () = &mut pause => {
-                pause.set(limiter.next_long_pause());
-                pause.as_mut().enable();
-                enqueue(&ctx, &entry);
-            }
-            () = sleep_until(since + LONG_WAIT), if !shown => {
-                shown = true;
-                enqueue(&ctx, &entry);
-            }
-            () = ctx.shutdown.cancelled() => return,
-        }
-    }
-}
-
-/// Requests a reconcile; for a deleted object, the next pass of its cleanup.
-pub(crate) fn enqueue(ctx: &Context, entry: &RunEntry) {
-    entry.changed.notify_one();
-    ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-}
-
-struct Task {
-    ctx: Arc<Context>,
-    entry: Arc<RunEntry>,
-    /// The resourceVersion that policy decided on.
-    version: Option<String>,
-    key: WorkspaceKey,
-    workspace: WorkspaceState,
-    effect: Effect,
+/// A call that was decided on, with the session that policy saw.
+pub(crate) struct Task {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) entry: Arc<RunEntry>,
+    pub(crate) key: WorkspaceKey,
+    pub(crate) workspace: Arc<WorkspaceState>,
+    pub(crate) call: Call,
+    pub(crate) effect: Effect,
 }
 
 impl Task {
-    async fn run(self, permit: CallPermit) {
-        let Self {
-            ctx,
-            entry,
-            workspace,
-            ..
-        } = &self;
-        if !ctx.may_begin() {
-            drop(permit);
-            entry.with(|state| state.run.drop_call());
-            if !ctx.shutdown.is_cancelled() {
-                sleep(leader::AGAIN).await;
-                enqueue(ctx, entry);
-            }
-            return;
-        }
-        let made = call(ctx, entry, &self.key, workspace, &self.effect, permit);
-        if AssertUnwindSafe(made).catch_unwind().await.is_err() {
+    /// Begins the call with this permit, or with another that the Workspace's limiter gives now. Else the Run waits in its
+    /// queue, and the result is the time after which that is shown in the status.
+    pub(crate) fn begin(self, permit: Option<CallPermit>) -> Option<Duration> {
+        let session = self.workspace.session.clone()?;
+        let Self { ctx, entry, .. } = &self;
+        let limiter = &session.limiter;
+        let granted = permit.filter(|permit| permit.is_of(limiter));
+        let waits = entry.with(|state| {
+            let place = state.place.as_ref().filter(|place| place.is_of(limiter));
+            place.map(|place| place.since)
+        });
+        let permit = match (granted, waits) {
+            (Some(permit), _) => permit,
+            // It keeps its place.
+            (None, Some(since)) => return LONG_WAIT.checked_sub(since.elapsed()),
+            (None, None) => match limiter.ask_or_wake(&entry.namespace, wake(ctx, entry)) {
+                Ok(permit) => permit,
+                Err(place) => {
+                    let before = entry.with(|state| state.place.replace(place));
+                    drop(before);
+                    // The pause may have begun since the decision.
+                    let paused = limiter.long_pause().is_some();
+                    return Some(if paused { Duration::ZERO } else { LONG_WAIT });
+                }
+            },
+        };
+        entry.stop_waiting();
+        let with = entry.learning(&ctx.config.contract, session.number);
+        entry.with(|state| state.run.sent(self.call, with));
+        let ctx = Arc::clone(ctx);
+        ctx.calls.spawn(self.run(session, permit));
+        None
+    }
+
+    async fn run(self, session: Arc<ClientSession>, permit: CallPermit) {
+        let made = AssertUnwindSafe(self.make(&session, permit)).catch_unwind();
+        let panicked = made.await.is_err();
+        let Self { ctx, entry, .. } = self;
+        if panicked {
             ctx.metrics.panicked("run");
-            entry.with(|state| state.quarantined.clone_from(&self.version));
+            entry.with(|state| {
+                let latest = state.run.latest();
+                state.panicked_at_version = latest.and_then(|run| run.resource_version());
+                state.run.given_up();
+            });
             tracing::error!(
                 k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                 "a call panicked; the Run is not reconciled until it changes"
             );
         }
-        entry.with(|state| state.run.end_call());
-        entry.changed.notify_one();
-        if ctx.shutdown.is_cancelled() {
-            // No loop serves the Run now. The manager ends only after it has handled this event.
-            let _ = ctx.call_events.send(CallEvent::Ended {
-                entry: Arc::clone(entry),
-                counted: ctx.calls.token(),
-            });
-            return;
-        }
         ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-        // No cache may have it any more, and then no reconcile follows.
-        settled::at_rest(ctx, entry);
+        // At shutdown no loop serves the Run.
+        ctx.call_ended.notify_one();
+    }
+
+    /// Makes the call, and records its outcome in memory and with the limiter. Has the Workspace checked if the answer
+    /// requires it.
+    async fn make(&self, session: &ClientSession, mut permit: CallPermit) {
+        let Self { ctx, entry, .. } = self;
+        permit.begin();
+        let answer = self.send(session).await;
+        let contract = &ctx.config.contract;
+        let failed = answer.clone().err();
+        let failed = failed.map(|failure| FailedCall::new(self.call, failure, contract));
+        let with = entry.learning(contract, session.number);
+        entry.with(|state| state.run.answered(self.call, answer, with));
+        // Afterwards: policy uses the memory to decide on the capacity freed here.
+        permit.ended(Capacity::after(failed.as_ref()));
+        if let Some(failed) = failed {
+            self.log_failure(&failed.failure);
+            ctx.suspect(&self.key, session.number, &failed);
+        }
+    }
+
+    async fn send(&self, session: &ClientSession) -> Result<RunView, Failure> {
+        let ClientSession {
+            client,
+            credentials,
+            ..
+        } = session;
+        match &self.effect {
+            Effect::Submit { key, body } => {
+                let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
+                let body = Bytes::copy_from_slice(body);
+                client.create_run(credentials, &key, body).await
+            }
+            Effect::Refresh { run_id } => client.get_run(credentials, &parsed(run_id)?).await,
+            Effect::Cancel { run_id } => client.cancel_run(credentials, &parsed(run_id)?).await,
+            Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => {
+                Err(Failure::new(FailureKind::NotSent, "no call".to_owned()))
+            }
+        }
+    }
+
+    fn log_failure(&self, failure: &Failure) {
+        tracing::warn!(
+            k8s.namespace.name = %self.entry.namespace,
+            run.name = %self.entry.name,
+            run.uid = %self.entry.uid,
+            call = self.effect.name(),
+            http.status = failure.http_status,
+            code = failure.code.as_deref(),
+            request.id = failure.request_id.as_deref(),
+            error = %failure.message,
+            "a call to the service failed"
+        );
     }
 }
 
-/// Makes one call to the service, and records its outcome with the limiter and in memory. Has the Workspace checked if the
-/// answer requires it.
-async fn call(
-    ctx: &Context,
-    entry: &RunEntry,
-    key: &WorkspaceKey,
-    workspace: &WorkspaceState,
-    effect: &Effect,
-    mut permit: CallPermit,
-) {
-    let (Some(session), Some(call)) = (&workspace.session, effect.call()) else {
-        return;
-    };
-    permit.begin();
-    let with = learning(ctx, entry, workspace);
-    entry.with(|state| state.run.call_sent(call, with));
-    let answer = match effect {
-        Effect::Submit { key, body } => create(session, key, body).await,
-        Effect::Refresh { run_id } => {
-            let get = async |id: &RunId| session.client.get_run(&session.credentials, id).await;
-            with_run(run_id, get).await
-        }
-        Effect::Cancel { run_id } => {
-            let cancel =
-                async |id: &RunId| session.client.cancel_run(&session.credentials, id).await;
-            with_run(run_id, cancel).await
-        }
-        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
-    };
-    let contract = &ctx.config.contract;
-    let failed = answer
-        .clone()
-        .err()
-        .map(|failure| FailedCall::new(call, failure, contract));
-    let with = learning(ctx, entry, workspace);
-    entry.with(|state| state.run.call_answered(call, answer, with));
-    // Afterwards: policy uses the memory to decide on the capacity freed here.
-    permit.ended(Capacity::after(failed.as_ref()));
-    if let Some(failed) = failed {
-        log_failure(entry, effect, &failed.failure);
-        ctx.suspect(key, session.number, &failed);
-    }
+/// Has the Run reconciled, before those that were requested since now: it has waited.
+fn wake(ctx: &Context, entry: &RunEntry) -> Wake {
+    let (trigger, since) = (ctx.run_trigger.clone(), Instant::now());
+    let (namespace, uid) = (entry.namespace.clone(), entry.uid.clone());
+    Box::new(move || trigger.enqueue_since(&namespace, &uid, since))
 }
 
-async fn create(session: &ClientSession, key: &str, body: &[u8]) -> Result<RunView, Failure> {
-    let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
-    let body = Bytes::copy_from_slice(body);
-    session
-        .client
-        .create_run(&session.credentials, &key, body)
-        .await
-}
-
-async fn with_run(
-    run_id: &str,
-    call: impl AsyncFnOnce(&RunId) -> Result<RunView, Failure>,
-) -> Result<RunView, Failure> {
-    let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
-    call(&run_id).await
+fn parsed(run_id: &str) -> Result<RunId, Failure> {
+    RunId::parse(run_id).map_err(|error| not_sent(&error))
 }
 
 fn not_sent(error: &dyn std::error::Error) -> Failure {
     Failure::new(FailureKind::NotSent, error.to_string())
-}
-
-fn log_failure(entry: &RunEntry, effect: &Effect, failure: &Failure) {
-    tracing::warn!(
-        k8s.namespace.name = %entry.namespace,
-        run.name = %entry.name,
-        run.uid = %entry.uid,
-        call = effect.name(),
-        http.status = failure.http_status,
-        code = failure.code.as_deref(),
-        request.id = failure.request_id.as_deref(),
-        error = %failure.message,
-        "a call to the service failed"
-    );
 }

@@ -1,13 +1,13 @@
-//! The reconcile of a Run: from the watched object to the time of the next reconcile.
+//! The reconcile of a Run: newest version → facts → decision → status or effect → again, until nothing is left to do now.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream};
 use kube::ResourceExt;
 
-use crate::api::Run;
-use crate::clock::{until, wall};
+use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
+use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
         BadObject,
@@ -16,172 +16,432 @@ use crate::controller::{
         scope::Scope,
     },
     context::Context,
+    enqueue, leader,
     state::{
-        call_limiter::CallPermit,
-        run_store::Known,
-        runs::{RunEntry, State},
+        call_limiter::CallPermit, run_store::Known, runs::RunEntry, workspaces::WorkspaceState,
     },
     undecodable,
+    workspace::namespaces,
 };
-use crate::decide::backoff;
-
-use super::{
-    garbage_collector,
-    live_read::{self, Found},
-    pass::{Pass, PassResult},
-    settled,
+use crate::decide::{
+    self, CallDelay, Effect, EventDraft, Observed,
+    turn::{Step, Turn},
 };
 
-/// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
-/// `AFTER_REFUSAL`.
-const AFTER_CONFLICT: Duration = Duration::from_millis(500);
-/// Number of conflicts in a row from which the object is read live.
-const CONFLICTS: u32 = 2;
-/// Pause after the API server refused a write.
-const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+use super::{calls::Task, live_read::Found, settled, streams, writes};
 
-/// Reconciles one object.
+/// Limit of turns in a reconcile. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a
+/// pause avoids a loop.
+const TURNS: usize = 24;
+/// Pause after the limit was reached.
+const AFTER_LIMIT: Duration = Duration::from_mins(1);
+/// Pause before a Run that the watch lacks, but that exists, is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// Longest pause between two turns for a deleted object. It also limits the delay before a Workspace that is Ready again is
+/// used.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Objects written at the same time at shutdown.
+const LAST_WRITES: usize = 16;
+
+/// Reconciles one Run. The queue begins no second reconcile of it meanwhile.
 pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
-    let run = match known {
-        Known::Active(run) => run,
-        // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
-        Known::Bad(bad) => return show_undecodable(&ctx, &bad).await,
-        // It was requested before its end.
-        Known::Ended(_) => return Ok(Action::await_change()),
-        Known::Gone(run) => return Ok(garbage_collector::collect(&ctx, &run)),
+    let [uid, ..] = known.identity();
+    let entry = match &known {
+        // An object that can't be decoded is not reconciled until it changes; its status shows that.
+        Known::Bad(bad) => return show_undecodable(&ctx, bad).await,
+        Known::Active(run) => Some(ctx.tracked_runs.entry(run)),
+        Known::Ended(_) | Known::Gone(_) => ctx.tracked_runs.get(uid),
     };
-    // 2. The newest version that this process knows: its own last write may be ahead of the watch.
-    loop {
-        let entry = ctx.tracked_runs.entry(&run);
-        // 3. One operation at a time: a call in flight requests a reconcile at its end.
-        match entry.with(|state| admit(state, Arc::clone(&run))) {
-            Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
-            Admission::Deleted => return Ok(garbage_collector::clean_up_after(&ctx, &entry)),
-            Admission::LeftAlone => {
-                entry.stop_waiting();
-                return Ok(Action::await_change());
-            }
-            Admission::Busy => return Ok(Action::await_change()),
-            // The table has another entry by now.
-            Admission::Retired => {}
+    let Some(entry) = entry else {
+        forget(&ctx, uid);
+        return Ok(Action::await_change());
+    };
+    // The end of a call requests a reconcile. Its answer may be older than this version.
+    if entry.with(|state| state.run.calling()) {
+        return Ok(Action::await_change());
+    }
+    let mut version = None;
+    let mut seen = None;
+    if let Known::Active(run) = known {
+        version = run.resource_version();
+        if left_alone(&entry, version.as_ref()) {
+            return Ok(Action::await_change());
         }
+        seen = Some(Arc::clone(&run));
+        entry.observe(run);
     }
-}
-
-/// Result of asking to begin a reconcile.
-enum Admission {
-    /// It begins, with this version.
-    Begin(Arc<Run>),
-    /// The API server reports the object as deleted; the watch still has to show that.
-    Deleted,
-    /// None begins until the object changes.
-    LeftAlone,
-    /// Something is in flight, which requests another reconcile at its end.
-    Busy,
-    /// The Run is no longer tracked by this entry.
-    Retired,
-}
-
-fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
-    if state.retired {
-        return Admission::Retired;
-    }
-    if state.run.deleted() {
-        return Admission::Deleted;
-    }
-    let panicked = state.quarantined.is_some() && state.quarantined == seen.resource_version();
-    if panicked || !state.run.reconcilable() {
-        return Admission::LeftAlone;
-    }
-    match state.run.begin_reconcile_of(seen) {
-        Some(newest) => Admission::Begin(newest),
-        None => Admission::Busy,
-    }
-}
-
-/// Runs passes until nothing is left to do now. A further pass follows if a permit was granted or a reconcile was
-/// requested meanwhile.
-pub(crate) async fn run_passes(
-    ctx: &Arc<Context>,
-    entry: &Arc<RunEntry>,
-    mut run: Arc<Run>,
-    mut permit: Option<CallPermit>,
-) -> Reconciled {
-    loop {
-        let ended = one_pass(ctx, entry, run, permit).await;
-        let next = entry.with(|state| {
-            let asked = state.run.end_reconcile();
-            let granted = state.granted.take();
-            let wanted = asked.is_some() || granted.is_some();
-            let panicked = ended.as_ref().is_err_and(Failed::panicked);
-            let begins = wanted && !panicked && state.run.reconcilable();
-            let seen = asked.or_else(|| state.run.latest().cloned());
-            let begun = seen.filter(|_| begins);
-            let begun = begun.and_then(|seen| state.run.begin_reconcile_of(seen));
-            (begun, granted)
-        });
-        let (Some(latest), granted) = next else {
-            if !settled::at_rest(ctx, entry) {
-                return ended;
-            }
-            // The TTL of a settled Run needs no reconcile.
-            return ended.map(|_| Action::await_change());
-        };
-        (run, permit) = (latest, granted);
-    }
-}
-
-/// One pass.
-async fn one_pass(
-    ctx: &Arc<Context>,
-    entry: &Arc<RunEntry>,
-    run: Arc<Run>,
-    permit: Option<CallPermit>,
-) -> Reconciled {
-    let version = run.resource_version();
-    let pass = async { Pass::new(ctx, entry, run, permit).run().await };
-    match alone(entry, version, pass).await? {
-        Ok(PassResult::Call) => Ok(Action::await_change()),
-        Ok(PassResult::Until(again)) => {
-            entry.stop_waiting();
-            Ok(again.map_or(Action::await_change(), |at| Action::requeue(until(at))))
-        }
-        Ok(PassResult::Released) => {
-            entry.stop_waiting();
-            Ok(Action::await_change())
-        }
-        Err(error @ (WriteError::Conflict | WriteError::Gone)) => {
-            let pause = after_conflict(ctx, entry, &error).await;
-            Err(ReconcileError::Write(error).again(Action::requeue(pause)))
-        }
+    let turns = Reconcile {
+        ctx: &ctx,
+        entry: &entry,
+        permit: None,
+        written: None,
+        seen,
+    };
+    match alone(&entry, version, turns.run()).await? {
+        Ok(again) => Ok(again),
         Err(error) => {
-            let pause = after_write_error(entry, &error);
+            let pause = writes::failed(&ctx, &entry, &error).await;
             Err(ReconcileError::Write(error).again(Action::requeue(pause)))
         }
     }
 }
 
-/// Carries out a pass over this version. After a panic only this Run is no longer reconciled, until it changes.
+/// Whether the reconcile of this version panicked.
+fn left_alone(entry: &RunEntry, version: Option<&String>) -> bool {
+    let panicked = entry.with(|state| {
+        let panicked = state.panicked_at_version.as_ref();
+        panicked.is_some() && panicked == version
+    });
+    if panicked {
+        entry.stop_waiting();
+    }
+    panicked
+}
+
+/// Carries out the turns for this version. After a panic only this Run is no longer reconciled, until it changes; one whose
+/// object is gone is tried again.
 fn alone<T>(
     entry: &RunEntry,
     version: Option<String>,
-    pass: impl Future<Output = T>,
+    turns: impl Future<Output = T>,
 ) -> impl Future<Output = Result<T, Failed>> {
     let left_alone = move |panicked: ReconcileError| {
         entry.stop_waiting();
-        entry.with(|state| state.quarantined = version);
-        panicked.again(Action::await_change())
+        let again = match version {
+            Some(_) => Action::await_change(),
+            None => Action::requeue(PAUSE),
+        };
+        entry.with(|state| state.panicked_at_version = version);
+        panicked.again(again)
     };
-    caught(pass).map(|ended| ended.map_err(left_alone))
+    caught(turns).map(|ended| ended.map_err(left_alone))
 }
 
-/// Writes the outcome of the last call after the loops have ended. No new effect begins.
-pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    let due = entry.with(|state| state.run.unprocessed());
-    let stored = ctx.runs.get(&entry.uid);
-    if let Some(Known::Active(run)) = stored.filter(|_| due)
-        && let Admission::Begin(run) = entry.with(|state| admit(state, run))
-        && let Err(failed) = run_passes(&ctx, &entry, run, None).await
+/// State that the turns of a reconcile share.
+struct Reconcile<'a> {
+    ctx: &'a Arc<Context>,
+    entry: &'a Arc<RunEntry>,
+    /// The permit that a call waited for. Dropped, it is given back.
+    permit: Option<CallPermit>,
+    /// The last status that this reconcile wrote.
+    written: Option<RunStatus>,
+    /// The version that the store had last.
+    seen: Option<Arc<Run>>,
+}
+
+/// What was decided, by this version of the object and its Workspace.
+struct Decided {
+    run: Arc<Run>,
+    key: WorkspaceKey,
+    workspace: Arc<WorkspaceState>,
+    turn: Turn,
+}
+
+impl Reconcile<'_> {
+    async fn run(mut self) -> Result<Action, WriteError> {
+        for _ in 0..TURNS {
+            if let Some(again) = self.turn().await? {
+                return Ok(again);
+            }
+        }
+        let entry = self.entry;
+        tracing::error!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            steps = TURNS, "step limit reached; requeueing"
+        );
+        Ok(Action::requeue(AFTER_LIMIT))
+    }
+
+    /// One turn. `None`: another follows at once.
+    async fn turn(&mut self) -> Result<Option<Action>, WriteError> {
+        let (ctx, entry) = (self.ctx, self.entry);
+        // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
+        if !ctx.leading.holds() {
+            return Ok(Some(Action::requeue(leader::AGAIN)));
+        }
+        // 2. Decide, by the newest version of the object and the present state of all else.
+        let Some(decided) = self.decide() else {
+            return Ok(Some(Action::await_change()));
+        };
+        let step = &decided.turn.step;
+        // 3. Open or close the event stream, and publish the Events of what the status shows.
+        self.follow(&decided);
+        if !matches!(step, Step::WriteStatus { .. }) {
+            self.publish(&decided.turn.events);
+        }
+        // 4. One write, one read, or a call that begins or waits for its place.
+        if matches!(step, Step::ReadLive | Step::Act(_)) && !ctx.may_begin() {
+            return Ok(Some(Action::requeue(leader::AGAIN)));
+        }
+        let target = writes::Target {
+            ctx,
+            entry,
+            run: &decided.run,
+            key: &decided.key,
+            workspace: &decided.workspace,
+        };
+        match step {
+            Step::WriteStatus { status, .. } => {
+                target.status(step, status).await?;
+                self.written = Some(RunStatus::clone(status));
+                self.publish(&decided.turn.events);
+                log_status(entry, status);
+            }
+            Step::Act(effect) => {
+                tracing::debug!(run.uid = %entry.uid, effect = effect.name(), "acting");
+                if let Some(call) = effect.call() {
+                    let effect = effect.clone();
+                    let begun = self.task(decided, call, effect).begin(self.permit.take());
+                    return Ok(Some(begun.map_or(Action::await_change(), Action::requeue)));
+                }
+                target.change(step, effect).await?;
+                if *effect == Effect::Delete {
+                    return Ok(Some(self.rest(&decided.run, None)));
+                }
+            }
+            Step::ReadLive => return Ok(self.read_live().await),
+            Step::Forget => return Ok(self.forget()),
+            Step::Rest(at) => return Ok(Some(self.rest(&decided.run, *at))),
+        }
+        Ok(None)
+    }
+
+    /// The next step. `None`: no more is done for what the store has now.
+    fn decide(&mut self) -> Option<Decided> {
+        let (ctx, entry) = (self.ctx, self.entry);
+        let lacking = self.lacking()?;
+        let run = entry.with(|state| state.run.latest().cloned())?;
+        let key = WorkspaceKey::of(&run.spec.workspace_ref(), &entry.namespace);
+        let workspace = ctx.workspace_state(&key);
+        // Before the decision: a permit is never used for one that was made before its grant.
+        self.permit = entry.take_permit().or(self.permit.take());
+        let key_holder = ctx.keys.holder(&run);
+        let session = workspace.session.as_ref();
+        let call_delay = match session.and_then(|session| session.limiter.long_pause()) {
+            Some(until) => Some(CallDelay::Paused { until }),
+            None => entry.waits_long().then_some(CallDelay::Queued),
+        };
+        let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
+        let turn = entry.with(|state| {
+            let stream = state.streaming;
+            let written = self.written.as_ref();
+            state.run.next(lacking, written, |run, memory, vanished| {
+                decide::decide(&Observed {
+                    run,
+                    workspace: &workspace.view,
+                    namespace_allowed,
+                    memory,
+                    key_holder: key_holder.as_deref(),
+                    vanished,
+                    stream,
+                    call_delay,
+                    contract: &ctx.config.contract,
+                    settings: &ctx.config.settings,
+                    now: now(),
+                    wall: wall(),
+                })
+            })
+        });
+        Some(Decided {
+            run,
+            key,
+            workspace,
+            turn,
+        })
+    }
+
+    /// Takes in the version that the store has. Returns whether the watch lacks the object; `None`: nothing is done for it.
+    fn lacking(&mut self) -> Option<bool> {
+        let (ctx, entry) = (self.ctx, self.entry);
+        match ctx.runs.get(&entry.uid) {
+            Some(Known::Active(run)) => {
+                let same = self
+                    .seen
+                    .as_ref()
+                    .is_some_and(|seen| Arc::ptr_eq(seen, &run));
+                if !same {
+                    self.seen = Some(Arc::clone(&run));
+                    entry.observe(run);
+                }
+                Some(false)
+            }
+            Some(Known::Gone(_)) => Some(true),
+            // Its deletion was shown before this process had begun to remember it.
+            None => {
+                let last = entry.last_version(None);
+                enqueue::follow(ctx, &ctx.runs.gone(&entry.uid, last));
+                Some(true)
+            }
+            Some(Known::Ended(_)) => {
+                ctx.tracked_runs.forget(&entry.uid);
+                None
+            }
+            // It was requested when it changed.
+            Some(Known::Bad(_)) => None,
+        }
+    }
+
+    fn follow(&self, decided: &Decided) {
+        let Decided {
+            run,
+            key,
+            workspace,
+            turn,
+        } = decided;
+        streams::follow((self.ctx, self.entry), run, (key, workspace), turn.follow);
+    }
+
+    fn task(&self, decided: Decided, call: decide::failure::Call, effect: Effect) -> Task {
+        Task {
+            ctx: Arc::clone(self.ctx),
+            entry: Arc::clone(self.entry),
+            key: decided.key,
+            workspace: decided.workspace,
+            call,
+            effect,
+        }
+    }
+
+    /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
+    fn publish(&self, events: &[EventDraft]) {
+        let (ctx, entry) = (self.ctx, self.entry);
+        let Some(run) = entry.with(|state| state.run.latest().cloned()) else {
+            return;
+        };
+        let new = |draft: &&EventDraft| ctx.recorder.publish(&*run, draft);
+        for draft in events.iter().filter(new) {
+            if draft.reason == EventReason::CancelUnconfirmed {
+                ctx.metrics.cancel_unconfirmed.inc();
+            }
+            tracing::info!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
+            );
+        }
+    }
+
+    /// Asks the API server whether an object that the watch lacks exists.
+    async fn read_live(&mut self) -> Option<Action> {
+        let (ctx, entry) = (self.ctx, self.entry);
+        drop(self.permit.take());
+        let pause = match writes::read_live(ctx, entry).await {
+            Found::Deleted => return None,
+            Found::Unknown => PAUSE,
+            Found::Exists(_) => {
+                tracing::warn!(
+                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                    "a Run that exists is missing from the watch; waiting for the watch"
+                );
+                LOOK_AGAIN
+            }
+        };
+        entry.stop_waiting();
+        Some(Action::requeue(pause))
+    }
+
+    /// Forgets a Run that is gone. `None`: the watch shows it again.
+    fn forget(&self) -> Option<Action> {
+        let entry = self.entry;
+        let cancelled = entry.with(|state| state.run.done());
+        forget(self.ctx, &entry.uid).then(|| {
+            if cancelled {
+                tracing::info!(
+                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                    "cleanup of a deleted Run is done"
+                );
+            }
+            Action::await_change()
+        })
+    }
+
+    /// Nothing is left to do before this time: no call is wanted. The TTL of a settled Run needs no reconcile.
+    fn rest(&self, run: &Run, at: Option<jiff::Timestamp>) -> Action {
+        let (ctx, entry) = (self.ctx, self.entry);
+        entry.stop_waiting();
+        let pause = at.map(until);
+        let (deleted, owes) = entry.with(|state| (state.run.deleted(), state.run.owes()));
+        if deleted {
+            let pause = pause.unwrap_or(PAUSE).min(PAUSE);
+            return if owes {
+                Action::requeue(pause)
+            } else {
+                Action::await_change()
+            };
+        }
+        if settled::at_rest(ctx, entry, run) {
+            return Action::await_change();
+        }
+        pause.map_or(Action::await_change(), Action::requeue)
+    }
+}
+
+fn log_status(entry: &RunEntry, status: &RunStatus) {
+    tracing::info!(
+        k8s.namespace.name = %entry.namespace,
+        run.name = %entry.name,
+        run.uid = %entry.uid,
+        run.id = status.run_id.as_deref(),
+        run.phase = status.phase.map(tracing::field::debug),
+        run.state = status.state.as_deref(),
+        request.id = status.request_id.as_deref(),
+        "status written"
+    );
+}
+
+/// Forgets a Run that the watch lacks. False if the watch shows it again.
+fn forget(ctx: &Context, uid: &str) -> bool {
+    let over = || {
+        ctx.tracked_runs.forget(uid);
+        true
+    };
+    let change = ctx.runs.forget(uid, over);
+    if let Some(change) = &change {
+        enqueue::follow(ctx, change);
+    }
+    change.is_some()
+}
+
+/// Waits for the calls in flight, after the loops have ended, and writes the outcomes that no reconcile has written. No new
+/// effect begins.
+pub(crate) async fn finish(ctx: &Arc<Context>) {
+    ctx.calls.close();
+    loop {
+        let last = ctx.calls.is_empty();
+        let mut entries = ctx.tracked_runs.all();
+        entries.retain(|entry| entry.with(|s| s.run.unprocessed() && !s.run.calling()));
+        stream::iter(entries)
+            .map(|entry| write_outcome(Arc::clone(ctx), entry))
+            .buffer_unordered(LAST_WRITES)
+            .collect::<()>()
+            .await;
+        if last {
+            break;
+        }
+        tokio::select! {
+            () = ctx.call_ended.notified() => {}
+            () = ctx.calls.wait() => {}
+        }
+    }
+    for entry in ctx.tracked_runs.all() {
+        let owed = entry.with(|state| {
+            let owes = state.run.deleted() && state.run.owes();
+            let status = state.run.latest().and_then(|run| run.status.clone());
+            let run_id = status.and_then(|status| status.run_id);
+            owes.then(|| run_id.or_else(|| state.run.memory.run_id.clone()))
+        });
+        if let Some(run_id) = owed {
+            tracing::warn!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                run.id = run_id,
+                "the operator is stopping; the run of a deleted Run was not seen to end"
+            );
+        }
+    }
+}
+
+async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
+    if let Some(known) = ctx.runs.get(&entry.uid)
+        && let Err(failed) = reconcile(known, ctx).await
     {
         failed.log("Run", Some(&entry.namespace), &entry.name);
     }
@@ -207,41 +467,6 @@ async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     undecodable::show(ctx, &api, bad, describe).await
 }
 
-/// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;
-/// if it doesn't, the object is read live. Returns the pause before the next reconcile.
-async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> Duration {
-    let conflicts = entry.with(|state| {
-        state.conflicts = state.conflicts.saturating_add(1);
-        state.conflicts
-    });
-    if matches!(error, WriteError::Gone) || conflicts >= CONFLICTS {
-        match live_read::read(ctx, entry).await {
-            Found::Exists(Some(run)) => drop(entry.observe(run)),
-            // The garbage collector handles the rest.
-            Found::Deleted => entry.with(|state| state.run.confirm_deleted()),
-            Found::Exists(None) | Found::Unknown => {}
-        }
-    }
-    match conflicts {
-        1 => AFTER_CONFLICT,
-        n => backoff::delay(n, None, backoff::seed(&entry.uid, n)).min(AFTER_REFUSAL),
-    }
-}
-
-/// Pause after a write that failed or was refused.
-fn after_write_error(entry: &RunEntry, error: &WriteError) -> Duration {
-    let failures = entry.with(|state| {
-        state.write_failures = state.write_failures.saturating_add(1);
-        state.write_failures
-    });
-    match error {
-        WriteError::Failed(_) | WriteError::Timeout => {
-            backoff::delay(failures, None, backoff::seed(&entry.uid, failures))
-        }
-        _ => AFTER_REFUSAL,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -249,29 +474,30 @@ mod tests {
     use super::*;
     use crate::controller::state::runs::TrackedRuns;
 
-    fn seen(version: &str) -> Arc<Run> {
+    fn seen(version: &str) -> Run {
         let run = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
             "metadata": {"name": "odd", "namespace": "team", "uid": "u", "resourceVersion": version},
             "spec": {"workload": {"image": "i"}},
         });
-        Arc::new(serde_json::from_value(run).unwrap())
+        serde_json::from_value(run).unwrap()
     }
 
     /// Proves: F-undecodable
     #[tokio::test]
     async fn a_run_whose_pass_panics_is_left_alone_until_it_changes() {
         let entry = TrackedRuns::default().entry(&seen("1"));
-        let admitted = |version| entry.with(|state| admit(state, seen(version)));
-        assert!(matches!(admitted("1"), Admission::Begin(_)));
-        let pass = alone::<()>(&entry, Some("1".to_owned()), async {
-            panic!("the test's own")
-        });
-        let failed = pass.await.unwrap_err();
-        assert!(failed.panicked());
+        let left = |version: &str| left_alone(&entry, seen(version).resource_version().as_ref());
+        assert!(!left("1"));
+        let pass = |version: Option<&str>| {
+            let turns = async { panic!("the test's own") };
+            alone::<()>(&entry, version.map(str::to_owned), turns)
+        };
+        let failed = pass(Some("1")).await.unwrap_err();
+        assert!(matches!(failed.error, ReconcileError::Panicked));
         assert_eq!(failed.again, Action::await_change());
-        entry.with(|state| state.run.end_reconcile());
-        assert!(matches!(admitted("1"), Admission::LeftAlone));
-        assert!(matches!(admitted("2"), Admission::Begin(_)));
+        assert!(left("1") && !left("2"));
+        let gone = pass(None).await.unwrap_err();
+        assert_eq!(gone.again, Action::requeue(PAUSE));
     }
 }

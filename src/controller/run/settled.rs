@@ -41,26 +41,14 @@ pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
     }
 }
 
-/// Handles the end of whatever was in flight for a Run. If nothing is left to do for it, it is stripped and no longer
-/// tracked. Returns whether that is so.
-pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> bool {
-    let (run, deleted) = entry.with(|state| (state.run.latest().cloned(), state.run.deleted()));
-    match ctx.runs.get(&entry.uid) {
-        Some(Known::Ended(_)) => return ctx.tracked_runs.retire(&entry.uid),
-        Some(Known::Active(_) | Known::Bad(_)) if !deleted => {}
-        known => {
-            if known.is_none() {
-                // Its deletion was shown before this process had begun to remember it.
-                ctx.runs.gone(&entry.uid, run);
-            }
-            // The garbage collector may have found it busy.
-            ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-            return false;
-        }
+/// Strips a Run for which nothing is left to do, and forgets it. Returns whether that is so.
+pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> bool {
+    // The watch has shown this version already; else it still has to, or that the object is deleted.
+    let settled = of(ctx, run).is_some_and(|settled| ctx.runs.strip(stripped(run, settled)));
+    if settled {
+        ctx.tracked_runs.forget(&entry.uid);
     }
-    // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
-    let settled = run.and_then(|run| Some(stripped(&run, of(ctx, &run)?)));
-    settled.is_some_and(|ended| ctx.runs.strip(ended) && ctx.tracked_runs.retire(&entry.uid))
+    settled
 }
 
 /// Deletes settled Runs after their TTL, until shutdown.

@@ -4,7 +4,7 @@
 mod connection;
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-use crate::clock::{now, wall};
+use crate::clock::now;
 use crate::controller::{
     context::Context,
     leader,
@@ -16,7 +16,7 @@ use crate::controller::{
     },
 };
 use crate::decide::{
-    Learned, Learning, Stream, backoff,
+    Learned, Stream, backoff,
     failure::FailedCall,
     last_events::StreamEnd,
     stream_pause::{self, Ended},
@@ -131,7 +131,7 @@ impl Follower {
             }
             drop(place);
             // Created before the pause is computed: a later hurry ends the pause, an earlier one doesn't.
-            let hurried = entry.hurry.notified();
+            let hurried = entry.wake_stream.notified();
             let pause = self.ended(&session, end);
             tokio::select! {
                 () = sleep(pause) => {}
@@ -272,13 +272,7 @@ impl Follower {
     }
 
     fn learn(&self, learned: Learned) {
-        let with = Learning {
-            contract: &self.ctx.config.contract,
-            uid: &self.entry.uid,
-            session: 0,
-            now: now(),
-            wall: wall(),
-        };
+        let with = self.entry.learning(&self.ctx.config.contract, 0);
         self.entry
             .with(|state| state.run.memory.learn(learned, with));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
+use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{
     context::Context,
     state::{runs::RunEntry, workspaces::WorkspaceState},
@@ -12,23 +12,23 @@ use crate::controller::{
 use crate::decide::{Follow, Learned, Stream};
 use crate::service::RunId;
 
-use super::{pass::Pass, policy, stream_reader::Follower};
+use super::stream_reader::Follower;
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
 pub(crate) fn follow(
-    pass: &Pass<'_>,
-    key: &WorkspaceKey,
-    workspace: &WorkspaceState,
+    (ctx, entry): (&Arc<Context>, &Arc<RunEntry>),
+    run: &Run,
+    (key, workspace): (&WorkspaceKey, &WorkspaceState),
     follow: Follow,
 ) {
-    let Pass { ctx, entry, .. } = pass;
+    let open = |place| open((ctx, entry), run, (key, workspace), place);
     match follow {
         Follow::Keep => {}
         Follow::Close => entry.close_stream(),
         // Policy has just found this session to be one of the Run's place.
-        Follow::Open => open(pass, key, workspace, workspace.view.place()),
+        Follow::Open => open(workspace.view.place()),
         Follow::Finish => {
-            let with = policy::learning(ctx, entry, workspace);
+            let with = entry.learning(&ctx.config.contract, 0);
             let begins = entry.with(|state| {
                 let memory = &mut state.run.memory;
                 let begins = !memory.last_events.reading_on();
@@ -38,25 +38,22 @@ pub(crate) fn follow(
                 begins
             });
             if begins {
-                entry.hurry.notify_waiters();
+                entry.wake_stream.notify_waiters();
             }
             // After a start the Workspace is not known yet; the status names the run's place.
-            let status = pass.run.status.as_ref();
+            let status = run.status.as_ref();
             let place = status.and_then(|s| s.workspace.as_ref());
-            open(pass, key, workspace, place);
+            open(place);
         }
     }
 }
 
 fn open(
-    pass: &Pass<'_>,
-    key: &WorkspaceKey,
-    workspace: &WorkspaceState,
+    (ctx, entry): (&Arc<Context>, &Arc<RunEntry>),
+    run: &Run,
+    (key, workspace): (&WorkspaceKey, &WorkspaceState),
     place: Option<&ResolvedWorkspace>,
 ) {
-    let Pass {
-        ctx, entry, run, ..
-    } = pass;
     let run_id = run.status.as_ref().and_then(|s| s.run_id.as_deref());
     let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
         return;

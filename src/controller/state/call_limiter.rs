@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Notify, futures::Notified, oneshot};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
@@ -42,9 +43,7 @@ const DEFAULT_BURST: u32 = 40;
 /// The limit of one Workspace. It outlives checks and tokens.
 pub struct CallLimiter {
     key: WorkspaceKey,
-    calls: Mutex<Calls<oneshot::Sender<CallPermit>>>,
-    /// Notified when a pause begins that is long enough to be shown.
-    long_pauses: Notify,
+    calls: Mutex<Calls<Waiter>>,
     metrics: Arc<Metrics>,
 }
 
@@ -78,9 +77,20 @@ impl Drop for CallPermit {
     }
 }
 
+/// Called when a permit is granted, and when a pause begins that is long enough to be shown.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// Who waits for a permit.
+struct Waiter {
+    permit: oneshot::Sender<CallPermit>,
+    wake: Wake,
+}
+
 /// A place in the queue. Dropped, it is left.
 pub(crate) struct QueuedCall {
     limiter: Arc<CallLimiter>,
+    /// Start of the wait.
+    pub(crate) since: Instant,
     namespace: Arc<str>,
     ticket: Ticket,
     permit: oneshot::Receiver<CallPermit>,
@@ -94,6 +104,16 @@ impl QueuedCall {
             // The limiter keeps the sender as long as this is queued.
             Err(_) => std::future::pending().await,
         }
+    }
+
+    /// The permit, if it is granted.
+    pub(crate) fn granted(&mut self) -> Option<CallPermit> {
+        self.permit.try_recv().ok()
+    }
+
+    /// Whether it is a place of this limiter.
+    pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
+        Arc::ptr_eq(&self.limiter, limiter)
     }
 }
 
@@ -113,7 +133,6 @@ impl CallLimiter {
         Self {
             calls: Mutex::new(Calls::new(backoff::seed(&name, 0))),
             key,
-            long_pauses: Notify::new(),
             metrics,
         }
     }
@@ -128,13 +147,26 @@ impl CallLimiter {
         self.change(|calls, _| calls.pauses.one_first = true);
     }
 
-    /// A permit for a call of this namespace, if it may begin now; else a place in the queue.
+    /// A permit for a call of this namespace, if it may begin now; else a place in the queue, to be awaited.
     pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, QueuedCall> {
+        self.ask_or_wake(namespace, Box::new(|| ()))
+    }
+
+    /// The same, for one who doesn't await the place.
+    pub(crate) fn ask_or_wake(
+        self: &Arc<Self>,
+        namespace: &str,
+        wake: Wake,
+    ) -> Result<CallPermit, QueuedCall> {
         let namespace: Arc<str> = namespace.into();
         let asked = self.change(|calls, now| {
             calls.begin_at_once(&namespace, now).ok_or_else(|| {
-                let (sender, permit) = oneshot::channel();
-                (calls.places.enqueue(&namespace, sender), permit)
+                let (sender, receiver) = oneshot::channel();
+                let waiter = Waiter {
+                    permit: sender,
+                    wake,
+                };
+                (calls.places.enqueue(&namespace, waiter), receiver)
             })
         });
         match asked {
@@ -143,6 +175,7 @@ impl CallLimiter {
                 self.metrics.calls_waiting.inc();
                 Err(QueuedCall {
                     limiter: Arc::clone(self),
+                    since: Instant::now(),
                     namespace,
                     ticket,
                     permit,
@@ -154,11 +187,6 @@ impl CallLimiter {
     /// End of the current pause by process time, if it is long enough to be shown.
     pub(crate) fn long_pause(&self) -> Option<Timestamp> {
         lock(&self.calls).pauses.long_until(now())
-    }
-
-    /// Waits for the start of a pause that is long enough to be shown.
-    pub(crate) fn next_long_pause(&self) -> Notified<'_> {
-        self.long_pauses.notified()
     }
 
     fn permit(self: &Arc<Self>, call: Call) -> CallPermit {
@@ -180,7 +208,9 @@ impl CallLimiter {
         if let Some((cause, end)) = paused {
             self.log(cause, until(end));
             if long.is_some() {
-                self.long_pauses.notify_waiters();
+                lock(&self.calls)
+                    .places
+                    .each(|waiter: &Waiter| (waiter.wake)());
             }
         }
     }
@@ -198,10 +228,7 @@ impl CallLimiter {
     }
 
     /// Changes the calls, then grants the permits that are due.
-    fn change<R>(
-        self: &Arc<Self>,
-        change: impl FnOnce(&mut Calls<oneshot::Sender<CallPermit>>, Timestamp) -> R,
-    ) -> R {
+    fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Calls<Waiter>, Timestamp) -> R) -> R {
         let now = now();
         let mut calls = lock(&self.calls);
         let result = change(&mut calls, now);
@@ -213,7 +240,8 @@ impl CallLimiter {
         }
         for (waiter, call) in begun {
             // If it is not wanted any more, the permit is dropped and so given back.
-            drop(waiter.send(self.permit(call)));
+            drop(waiter.permit.send(self.permit(call)));
+            (waiter.wake)();
         }
         result
     }

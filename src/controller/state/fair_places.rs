@@ -81,6 +81,14 @@ impl<W> FairPlaces<W> {
         self.forget_unused(namespace);
     }
 
+    /// Looks at each who waits.
+    pub(crate) fn each(&self, look: impl FnMut(&W)) {
+        let shares = self.namespaces.values();
+        shares
+            .flat_map(|share| share.waiting.values())
+            .for_each(look);
+    }
+
     /// Gives a free place to the next of those who wait.
     pub(crate) fn next(&mut self) -> Option<(Arc<str>, W)> {
         if !self.free() {

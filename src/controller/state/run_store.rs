@@ -188,8 +188,13 @@ impl RunStore {
         lists.entry(scope.clone()).or_default().insert(uid, known);
     }
 
-    /// Ends the list, which replaces the Runs of its scope. `last`: the last version of one that this process remembers.
-    pub fn listed(&self, scope: &Scope, last: impl Fn(&str) -> Option<Arc<Run>>) -> Vec<Change> {
+    /// Ends the list, which replaces the Runs of its scope. `last`: the last version of one that this process remembers,
+    /// and of which the watch has shown this version.
+    pub fn listed(
+        &self,
+        scope: &Scope,
+        last: impl Fn(&str, Option<&Arc<Run>>) -> Option<Arc<Run>>,
+    ) -> Vec<Change> {
         let mut table = lock(&self.0);
         let Table { runs, lists } = &mut *table;
         let listed = lists.remove(scope).unwrap_or_default();
@@ -203,7 +208,11 @@ impl RunStore {
             .map(|(uid, _)| Arc::clone(uid))
             .collect();
         let gone = lacking.into_iter().map(|uid| {
-            let last = last(&uid);
+            let shown = match runs.get(&uid) {
+                Some(Known::Active(run) | Known::Gone(run)) => Some(run),
+                _ => None,
+            };
+            let last = last(&uid, shown);
             replace(runs, uid, last.map(Known::Gone))
         });
         let mut changes: Vec<Change> = gone.collect();

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::api::Run;
-use crate::decide::{Memory, Stream, tracked_run::TrackedRun};
+use crate::api::{Contract, Run};
+use crate::clock::{now, wall};
+use crate::decide::{
+    Learning, Memory, Stream,
+    turn::{Outcome, Step, TrackedRun},
+};
 use crate::util::lock;
 
 use super::{
-    call_limiter::{CallLimiter, CallPermit},
+    call_limiter::{CallPermit, QueuedCall},
     stream_task::StreamTask,
 };
 
@@ -33,10 +34,8 @@ pub struct RunEntry {
     pub uid: String,
     pub namespace: String,
     pub name: String,
-    /// Ends the pause of the garbage collector's cleanup of this Run.
-    pub changed: Notify,
-    /// Ends the pause of the stream's task.
-    pub hurry: Notify,
+    /// Wakes the stream's task from its reconnect backoff.
+    pub wake_stream: Notify,
     state: Mutex<State>,
 }
 
@@ -49,51 +48,13 @@ pub struct State {
     /// The stream's state for policy.
     pub streaming: Stream,
     /// The resourceVersion whose reconcile panicked; it is not reconciled again.
-    pub quarantined: Option<String>,
-    /// The task that waits for the permit of a call.
-    pub waiting: Option<Waiting>,
-    /// The permit granted while a reconcile was in flight.
-    pub granted: Option<CallPermit>,
+    pub panicked_at_version: Option<String>,
+    /// The place in the queue for a call, or the permit that was granted for it.
+    pub place: Option<QueuedCall>,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
-    /// The Run is settled and this entry is no longer in the table; a later reconcile has an entry of its own.
-    pub retired: bool,
-}
-
-/// A task parked on the permit of a call. Dropping this aborts the task.
-pub struct Waiting {
-    /// The limiter of the permit.
-    pub limiter: Arc<CallLimiter>,
-    /// Start of the wait.
-    pub since: Instant,
-    /// Handle that aborts it.
-    pub task: AbortHandle,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Events from the tasks of calls to the manager.
-pub enum CallEvent {
-    /// The permit that a Run waited for was granted.
-    Granted {
-        /// The Run of the call.
-        entry: Arc<RunEntry>,
-        /// The permit.
-        permit: CallPermit,
-    },
-    /// A call ended after the loops were asked to end: no loop reconciles its Run.
-    Ended {
-        /// The Run of the call.
-        entry: Arc<RunEntry>,
-        /// Counts as a call until the outcome is written.
-        counted: TaskTrackerToken,
-    },
 }
 
 impl TrackedRuns {
@@ -106,19 +67,16 @@ impl TrackedRuns {
                 run: TrackedRun::new(Memory::of(run)),
                 stream: StreamTask::default(),
                 streaming: Stream::Closed,
-                quarantined: None,
-                waiting: None,
-                granted: None,
+                panicked_at_version: None,
+                place: None,
                 write_failures: 0,
                 conflicts: 0,
-                retired: false,
             };
             Arc::new(RunEntry {
                 uid,
                 namespace: run.namespace().unwrap_or_default(),
                 name: run.name_any(),
-                changed: Notify::new(),
-                hurry: Notify::new(),
+                wake_stream: Notify::new(),
                 state: Mutex::new(state),
             })
         });
@@ -140,43 +98,13 @@ impl TrackedRuns {
         lock(&self.entries).len()
     }
 
-    /// Stops tracking a settled Run. False while something is in flight for it.
-    pub fn retire(&self, uid: &str) -> bool {
-        let mut entries = lock(&self.entries);
-        // Under the table's lock: whoever finds an entry retired finds another one, or none, in the table.
-        if !entries
-            .get(uid)
-            .is_none_or(|entry| entry.with(State::retire))
-        {
-            return false;
-        }
-        let entry = entries.remove(uid);
-        drop(entries);
-        end_tasks(entry);
-        true
-    }
-
     /// Forgets an object and ends its tasks.
     pub fn forget(&self, uid: &str) {
         let entry = lock(&self.entries).remove(uid);
-        end_tasks(entry);
-    }
-}
-
-/// Ends the tasks of an entry that has left the table.
-fn end_tasks(entry: Option<Arc<RunEntry>>) {
-    if let Some(entry) = entry {
-        entry.close_stream();
-        entry.stop_waiting();
-    }
-}
-
-impl State {
-    /// Retires the entry, unless it is in use.
-    fn retire(&mut self) -> bool {
-        let waits = self.waiting.is_some() || self.granted.is_some();
-        self.retired |= self.run.idle() && !waits;
-        self.retired
+        if let Some(entry) = entry {
+            entry.close_stream();
+            entry.stop_waiting();
+        }
     }
 }
 
@@ -202,31 +130,55 @@ impl RunEntry {
         })
     }
 
-    /// Records the version that a write returned.
-    pub fn wrote(&self, mut run: Arc<Run>) -> Arc<Run> {
+    /// Records what became of a step.
+    pub fn took(&self, step: &Step, mut outcome: Outcome<Run>, with: Learning<'_>) {
         self.with(|state| {
-            if let Some(older) = state.run.latest()
-                && let Some(run) = Arc::get_mut(&mut run)
-            {
-                run.spec.workload.share(&older.spec.workload);
+            if let Outcome::Written(run) = &mut outcome {
+                if let Some(older) = state.run.latest()
+                    && let Some(run) = Arc::get_mut(run)
+                {
+                    run.spec.workload.share(&older.spec.workload);
+                }
+                (state.write_failures, state.conflicts) = (0, 0);
             }
-            state.run.wrote(Arc::clone(&run));
-            state.write_failures = 0;
-            state.conflicts = 0;
-            run
-        })
+            state.run.took(step, outcome, with);
+        });
+    }
+
+    /// Inputs for recording something about this Run in memory now. `session`: the number of the one it was learnt in.
+    pub fn learning<'a>(&'a self, contract: &'a Contract, session: u64) -> Learning<'a> {
+        Learning {
+            contract,
+            uid: &self.uid,
+            session,
+            now: now(),
+            wall: wall(),
+        }
+    }
+
+    /// The permit for the call that waited, if it is granted. Its place in the queue is left with it.
+    pub fn take_permit(&self) -> Option<CallPermit> {
+        let (permit, left) = self.with(|state| {
+            let permit = state.place.as_mut().and_then(QueuedCall::granted);
+            let left = state.place.take_if(|_| permit.is_some());
+            (permit, left)
+        });
+        drop(left);
+        permit
     }
 
     /// Whether a call has waited so long that the status should show it.
     pub fn waits_long(&self) -> bool {
-        let since = self.with(|state| state.waiting.as_ref().map(|waiting| waiting.since));
-        since.is_some_and(|since| since.elapsed() >= LONG_WAIT)
+        self.with(|state| {
+            let since = state.place.as_ref().map(|place| place.since);
+            since.is_some_and(|since| since.elapsed() >= LONG_WAIT)
+        })
     }
 
-    /// Ends the wait for a call, and releases a granted permit.
+    /// Ends the wait for a call, and gives back a granted permit.
     pub fn stop_waiting(&self) {
-        // Both are dropped outside the lock: the limiter may need it.
-        let unwanted = self.with(|state| (state.waiting.take(), state.granted.take()));
+        // Dropped outside the lock: others are granted permits then.
+        let unwanted = self.with(|state| state.place.take());
         drop(unwanted);
     }
 
@@ -239,45 +191,5 @@ impl RunEntry {
         if let Some(handle) = handle {
             handle.abort();
         }
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-mod tests {
-    use super::*;
-
-    fn run() -> Run {
-        let run = serde_json::json!({
-            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
-            "metadata": {"name": "train", "namespace": "team", "uid": "u"},
-            "spec": {"workload": {"image": "i"}},
-        });
-        serde_json::from_value(run).unwrap()
-    }
-
-    /// Proves: B-ended
-    #[test]
-    fn an_entry_in_use_is_not_retired_and_the_next_is_another() {
-        let table = TrackedRuns::default();
-        let entry = table.entry(&run());
-        assert!(entry.with(|state| state.run.begin_reconcile()));
-        assert!(!table.retire("u"));
-        entry.with(|state| state.run.begin_call());
-        assert!(!table.retire("u") && !entry.with(|state| state.retired));
-        entry.with(|state| state.run.end_call());
-        assert!(table.retire("u") && entry.with(|state| state.retired));
-        assert!(table.get("u").is_none());
-        let next = table.entry(&run());
-        assert!(!Arc::ptr_eq(&entry, &next) && !next.with(|state| state.retired));
-    }
-
-    /// Proves: D-vanished
-    #[test]
-    fn an_entry_whose_cleanup_has_begun_is_not_retired() {
-        let table = TrackedRuns::default();
-        let entry = table.entry(&run());
-        assert!(entry.with(|state| state.run.begin_cleanup()));
-        assert!(!table.retire("u"));
     }
 }

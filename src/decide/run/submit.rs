@@ -44,7 +44,7 @@ pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
 
 fn write_intent(f: &Observation<'_>, intent: Intent, clean: bool) -> Decision {
     Decision::act(Effect::WriteIntent {
-        intent,
+        intent: Box::new(intent),
         finalizer: finalizer_required(f),
         clean,
     })

@@ -107,7 +107,7 @@ fn repair(f: &Observation<'_>, run_id: &str) -> Decision {
         None => rebuilt_intent(f, workspace),
     };
     Decision::act(Effect::WriteIntent {
-        intent,
+        intent: Box::new(intent),
         finalizer: true,
         clean: false,
     })

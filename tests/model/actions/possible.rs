@@ -4,7 +4,7 @@ use super::{Action, Pause};
 use crate::model::Model;
 use crate::process::{self, Fate};
 use crate::service::{self, Answer};
-use crate::state::{Call, RunState, State, Wake};
+use crate::state::{Call, Place, RunState, State, Wake};
 
 /// Every action that may be taken; some have no effect.
 pub(crate) fn possible(m: &Model, s: &State, actions: &mut Vec<Action>) {
@@ -104,6 +104,11 @@ fn processes(s: &State, actions: &mut Vec<Action>) {
             }
         }
         actions.push(Action::Verify { slot });
+        match proc.place {
+            Some(Place::Free) if s.left.busy > 0 => actions.push(Action::Taken { slot }),
+            Some(Place::Other) => actions.push(Action::Freed { slot }),
+            _ => {}
+        }
         if s.left.crashes > 0 {
             actions.push(Action::Crash { slot });
         }

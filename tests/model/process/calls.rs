@@ -30,6 +30,9 @@ pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effe
         return;
     };
     let hasty = hasty(entry, session, effect);
+    // A place that was waited for is used for what is decided now.
+    let known = entry.run.latest().is_some_and(|latest| **latest == *object);
+    let stale = !known || proc.lacks(number) && !entry.deleted();
     let kept = names_an_end(object) && s.ghosts[usize::from(number) - 1].kept;
     let sending = Sending {
         process: proc.number,
@@ -40,6 +43,19 @@ pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effe
         place: place(s.world.tokens[usize::from(token)].identity, workspace),
     };
     let caller = proc.number;
+    // It decides again when it has the place.
+    let takes = s.procs[slot]
+        .as_mut()
+        .is_some_and(|p| p.takes_place(number));
+    if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
+        entry.waits = !takes;
+    }
+    if !takes {
+        return;
+    }
+    if stale {
+        s.breaks(Broken::StaleDecision);
+    }
     if let Some(hasty) = hasty {
         s.breaks(hasty);
     }
@@ -75,10 +91,9 @@ pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effe
     });
     let now = s.now;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
-        entry.run.begin_call();
         entry.wake = Wake::Never;
         learning(number, u64::from(session), now, |with| {
-            entry.run.call_sent(kind, with);
+            entry.run.sent(kind, with);
         });
     }
 }
@@ -116,9 +131,9 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
         entry.cancel = entry.cancel.after(&packet.call, &answer);
         let call = packet.call.kind();
         learning(number, u64::from(packet.session), now, |with| {
-            entry.run.call_answered(call, answer, with);
+            entry.run.answered(call, answer, with);
         });
-        entry.run.end_call();
+        proc.leaves_place(number);
     }
     cluster::owed(s, number);
     look(s, slot, number);
@@ -157,7 +172,10 @@ pub(crate) fn given_up(s: &mut State, packet: &Packet) {
     };
     let number = packet.uid;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
-        entry.run.drop_call();
+        entry.run.given_up();
+    }
+    if let Some(proc) = s.procs[slot].as_mut() {
+        proc.leaves_place(number);
     }
     cluster::owed(s, number);
     look(s, slot, number);

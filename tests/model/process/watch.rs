@@ -5,15 +5,12 @@ use std::sync::Arc;
 use run_operator::decide::{
     Memory,
     event_buffer::Received,
-    tracked_run::{Cleanup, Remembers, TrackedRun},
+    turn::{Remembers, TrackedRun},
 };
 
 use super::{look, look_all};
 use crate::object::{Object, Remembered, at};
 use crate::state::{Cancelled, Entry, Known, Proc, State, Wake};
-
-/// Pause before an object that the watch lacks is read live again.
-const LOOK_AGAIN: i64 = 15;
 
 /// The watch delivers the newest version of an object, or its deletion.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
@@ -31,9 +28,8 @@ pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
     }
     if let Some(seen) = seen {
         proc.knows(seen.uid, Some(Known::Shown(Arc::clone(&seen))));
-        match proc.entry(seen.uid) {
-            Some(entry) => observe(entry, &seen),
-            None => proc.entries.push(Entry::new(seen)),
+        if proc.entry(seen.uid).is_none() {
+            proc.entries.push(Entry::new(seen));
         }
     }
     // Another Run's key may be free now.
@@ -57,10 +53,16 @@ pub(crate) fn lack(s: &mut State, slot: usize, name: usize) -> bool {
 impl Proc {
     /// The watch no longer shows an object.
     fn loses(&mut self, uid: u8) {
-        let last = self
-            .entry(uid)
-            .and_then(|entry| entry.run.latest().cloned());
+        let shown = self.knows_of(uid).cloned();
+        let last = self.entry(uid).zip(shown);
+        let last = last.map(|(entry, shown)| entry.run.observe(shown));
         self.knows(uid, last.map(Known::Gone));
+    }
+
+    /// The object with this uid, as the watch shows it.
+    fn knows_of(&self, uid: u8) -> Option<&Arc<Object>> {
+        let mut names = (0..2).filter_map(|name| self.shown(name));
+        names.find(|object| object.uid == uid)
     }
 }
 
@@ -75,6 +77,7 @@ impl Entry {
             run,
             streaming: false,
             wake: Wake::Now,
+            waits: false,
             ended: false,
             refused: 0,
             cancel: Cancelled::No,
@@ -82,38 +85,25 @@ impl Entry {
     }
 }
 
-/// A reconcile's view of the object.
-fn observe(entry: &mut Entry, seen: &Arc<Object>) {
-    if entry.run.reconcilable() && entry.run.observe(Arc::clone(seen)) == *seen {
+/// A reconcile takes in the version that the watch has shown; not while a call is in flight, whose answer may be older.
+pub(super) fn observe(s: &mut State, slot: usize, number: u8) {
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return;
+    };
+    let seen = proc.knows_of(number).cloned();
+    let entry = proc.entry(number).filter(|entry| !entry.calling());
+    let Some((entry, seen)) = entry.zip(seen) else {
+        return;
+    };
+    let before = entry.run.latest().cloned();
+    if entry.run.observe(Arc::clone(&seen)) == seen && before != Some(seen) {
         // Somebody may have taken the end away.
         entry.ended = false;
     }
 }
 
-/// The rest to be done for an object that the watch lacks. Before its run is cancelled, it is read live.
-pub(super) fn part(s: &mut State, slot: usize, number: u8) {
-    let now = s.now;
-    let exists = s.live.iter().flatten().any(|o| o.uid == number);
-    let Some(proc) = s.procs[slot].as_mut().filter(|p| p.lacks(number)) else {
-        return;
-    };
-    let Some(entry) = proc.entry(number).filter(|e| !e.deleted()) else {
-        return;
-    };
-    match entry.run.cleanup() {
-        Cleanup::Busy => {}
-        Cleanup::Done => forget(proc, number),
-        // It waits for the watch.
-        Cleanup::Owed(_) if exists => entry.wake = Wake::At(now + LOOK_AGAIN),
-        Cleanup::Owed(_) => {
-            entry.run.begin_cleanup();
-            entry.run.confirm_deleted();
-            entry.streaming = false;
-        }
-    }
-}
-
 pub(super) fn forget(proc: &mut Proc, number: u8) {
+    proc.leaves_place(number);
     proc.knows(number, None);
     proc.entries.retain(|e| e.uid != number);
     proc.claim = proc.claim.filter(|c| *c != number);

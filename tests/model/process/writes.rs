@@ -1,19 +1,24 @@
-//! Effects of a process: one write to the API server, or one call.
+//! The steps of a process: a write to the API server or a read of it, or a call.
 
 use std::sync::Arc;
 
 use run_operator::{
-    api::{Intent, Phase, intent::End, run::DeletionPolicy},
-    decide::{Effect, metadata_change::MetadataChange, tracked_run::WriteFailure},
+    api::{Phase, run::DeletionPolicy},
+    decide::{
+        Effect,
+        turn::{Outcome, Step},
+    },
 };
 
-use super::{Fate, ask, calls::send, look, object_is_vanishing, watch::forget};
+use super::{Fate, ask, calls::send, look, watch};
 use crate::cluster::{self, Refused};
 use crate::object::{Object, learning};
 use crate::state::{Op, State, Wake, Write};
 
-/// After the API server refused a write.
+/// Pause after the API server refused a write, in seconds.
 const AFTER_REFUSAL: i64 = 60;
+/// Pause before an object that the watch lacks, but that exists, is looked at again.
+const LOOK_AGAIN: i64 = 15;
 
 /// The process, the object, and the fate of the write.
 #[derive(Clone, Copy)]
@@ -23,109 +28,92 @@ struct Doing {
     fate: Fate,
 }
 
-/// A write, and its process's memory after its success.
-struct Deed {
-    object: Arc<Object>,
-    op: Op,
-    intent: Option<(Intent, bool)>,
-    /// Events in the status after it.
-    shown: usize,
-}
-
-impl Deed {
-    fn new(object: Arc<Object>, op: Op) -> Self {
-        Self {
-            object,
-            op,
-            intent: None,
-            shown: 0,
-        }
-    }
-}
-
-/// Does what policy decides for one object: one write, or one call.
+/// Carries out the next step for one object, as `src/controller/run/reconcile.rs` does.
 pub(crate) fn step(s: &mut State, slot: usize, number: u8, fate: Fate) {
-    let Some((object, decision)) = ask(s, slot, number) else {
+    watch::observe(s, slot, number);
+    let Some((object, run, turn)) = ask(s, slot, number) else {
         return;
     };
     let entry = s.procs[slot].as_mut().and_then(|p| p.entry(number));
     let Some(entry) = entry.filter(|e| e.wake == Wake::Now) else {
         return;
     };
+    entry.run = run;
     let doing = Doing {
         slot,
         uid: number,
         fate,
     };
-    let vanished = entry.deleted();
-    if let Some(status) = decision.status_due(&object.run, vanished) {
-        let op = Op::Status(Box::new(status.clone()));
-        let deed = Deed {
-            shown: decision.shown,
-            ..Deed::new(object, op)
-        };
-        doing.writes(s, deed);
-    } else if let Some(effect) = decision.effect {
-        doing.acts(s, object, effect);
+    match &turn.step {
+        Step::WriteStatus { status, .. } => {
+            doing.writes(s, &turn.step, &object, Op::Status(status.clone()));
+        }
+        Step::Act(effect) if effect.call().is_some() => send(s, slot, number, &object, effect),
+        Step::Act(effect) => doing.changes(s, &turn.step, &object, effect),
+        Step::ReadLive => return doing.reads(s),
+        Step::Forget => doing.forgets(s, &object),
+        Step::Rest(_) => {}
     }
     look(s, slot, number);
 }
 
 impl Doing {
-    fn acts(self, s: &mut State, object: Arc<Object>, effect: Effect) {
-        let claims = effect.claims_key();
-        match effect {
-            Effect::WriteIntent {
-                intent,
-                finalizer,
-                clean,
-            } => {
-                if claims && object.run.spec.idempotency_key.is_some() {
-                    let Some(proc) = s.procs[self.slot].as_mut() else {
-                        return;
-                    };
-                    proc.claim = Some(self.uid);
-                }
-                let change = MetadataChange::write_intent(&object.run, &intent, finalizer);
-                let deed = Deed {
-                    intent: Some((intent, clean)),
-                    ..Deed::new(object, Op::Intent(change.unwrap()))
-                };
-                self.writes(s, deed);
+    fn changes(self, s: &mut State, step: &Step, object: &Object, effect: &Effect) {
+        if effect.claims_key()
+            && object.run.spec.idempotency_key.is_some()
+            && let Some(proc) = s.procs[self.slot].as_mut()
+        {
+            proc.claim = Some(self.uid);
+        }
+        let op = match effect.metadata_change(&object.run).unwrap() {
+            Some(change) if matches!(effect, Effect::Release { .. }) => Op::Release(change),
+            Some(change) => Op::Intent(change),
+            None => Op::Delete,
+        };
+        self.writes(s, step, object, op);
+    }
+
+    /// Reads the object live.
+    fn reads(self, s: &mut State) {
+        let exists = s.live.iter().flatten().any(|o| o.uid == self.uid);
+        let again = Wake::At(s.now + LOOK_AGAIN);
+        let Some(proc) = s.procs[self.slot].as_mut() else {
+            return;
+        };
+        if exists {
+            // It waits for the watch.
+            proc.leaves_place(self.uid);
+            if let Some(entry) = proc.entry(self.uid) {
+                entry.wake = again;
             }
-            Effect::Release { end } => self.releases(s, object, end.as_ref()),
-            Effect::Delete => self.writes(s, Deed::new(object, Op::Delete)),
-            Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-                send(s, self.slot, self.uid, &object, &effect);
-            }
+        } else {
+            self.took(s, &Step::ReadLive, Outcome::Gone);
+            look(s, self.slot, self.uid);
         }
     }
 
-    /// Removes the object's finalizer, or forgets an object that no longer exists.
-    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<&End>) {
-        if object_is_vanishing(s, self.slot, self.uid) {
-            if let Some(proc) = s.procs[self.slot].as_mut() {
-                forget(proc, self.uid);
-            }
-            let orphan = object.run.spec.deletion_policy() == DeletionPolicy::Orphan;
-            s.ghost(self.uid).orphaned |= orphan;
+    fn forgets(self, s: &mut State, object: &Object) {
+        let Some(proc) = s.procs[self.slot].as_mut() else {
             return;
-        }
-        let change = MetadataChange::release(&object.run, end).unwrap();
-        self.writes(s, Deed::new(object, Op::Release(change)));
+        };
+        // Policy has released it.
+        let released = proc.entry(self.uid).is_some_and(|entry| entry.run.done());
+        watch::forget(proc, self.uid);
+        let orphan = object.run.spec.deletion_policy() == DeletionPolicy::Orphan;
+        s.ghost(self.uid).orphaned |= released && orphan;
     }
 
     /// Sends a write; its answer arrives or is lost.
-    fn writes(self, s: &mut State, deed: Deed) {
+    fn writes(self, s: &mut State, step: &Step, object: &Object, op: Op) {
         let Some(sender) = s.procs[self.slot].as_ref().map(|p| p.number) else {
             return;
         };
         let write = Write {
-            name: deed.object.name(),
+            name: object.name(),
             uid: self.uid,
-            version: deed.object.version,
+            version: object.version,
             sender,
-            op: deed.op,
+            op,
         };
         if self.fate == Fate::Late {
             s.writes.push(write);
@@ -135,61 +123,43 @@ impl Doing {
         if self.fate == Fate::Unheard {
             return;
         }
-        match answer {
-            Ok(written) => self.succeeds(s, &write.op, deed.intent, deed.shown, written),
-            Err(why) => self.fails(s, &write.op, why),
-        }
+        let again = Wake::At(s.now + AFTER_REFUSAL);
+        let Some(entry) = s.procs[self.slot].as_mut().and_then(|p| p.entry(self.uid)) else {
+            return;
+        };
+        let outcome = match answer {
+            Ok(written) => {
+                let ends = |o: &Arc<Object>| o.run.ended();
+                entry.ended |= match (&written, &write.op) {
+                    (Some(written), _) => ends(written),
+                    (None, Op::Status(status)) => status.phase.is_some_and(Phase::terminal),
+                    (None, _) => false,
+                };
+                if matches!(write.op, Op::Intent(_)) {
+                    entry.refused = 0;
+                }
+                written.map_or(Outcome::Removed, Outcome::Written)
+            }
+            Err(Refused::Gone) => Outcome::Gone,
+            Err(Refused::Conflict) => return,
+            Err(Refused::Invalid) => {
+                entry.wake = again;
+                return;
+            }
+        };
+        self.took(s, step, outcome);
     }
 
-    fn succeeds(
-        self,
-        s: &mut State,
-        op: &Op,
-        intent: Option<(Intent, bool)>,
-        shown: usize,
-        written: Option<Arc<Object>>,
-    ) {
+    fn took(self, s: &mut State, step: &Step, outcome: Outcome<Object>) {
         let now = s.now;
         let Some(proc) = s.procs[self.slot].as_mut() else {
             return;
         };
         let session = proc.session();
-        let Some(entry) = proc.entry(self.uid) else {
-            return;
-        };
-        if let Some((intent, clean)) = intent {
-            entry.refused = 0;
+        if let Some(entry) = proc.entry(self.uid) {
             learning(self.uid, session, now, |with| {
-                entry.run.intent_written(intent, clean, with);
+                entry.run.took(step, outcome, with);
             });
-        }
-        match op {
-            Op::Status(_) => learning(self.uid, session, now, |with| {
-                entry.run.status_written(shown, with);
-            }),
-            Op::Release(_) => entry.run.release_answered(Ok(written.is_none())),
-            Op::Intent(..) | Op::Delete => {}
-        }
-        // A process reads its own writes.
-        if let Some(written) = written {
-            entry.ended |= written.run.ended();
-            entry.run.wrote(written);
-        } else if let Op::Status(status) = op {
-            entry.ended |= status.phase.is_some_and(Phase::terminal);
-        }
-    }
-
-    fn fails(self, s: &mut State, op: &Op, why: Refused) {
-        let now = s.now;
-        let Some(entry) = s.procs[self.slot].as_mut().and_then(|p| p.entry(self.uid)) else {
-            return;
-        };
-        match why {
-            Refused::Gone if matches!(op, Op::Release(_)) => {
-                entry.run.release_answered(Err(WriteFailure::Deleted));
-            }
-            Refused::Gone | Refused::Conflict => {}
-            Refused::Invalid => entry.wake = Wake::At(now + AFTER_REFUSAL),
         }
     }
 }

@@ -53,7 +53,15 @@ impl Scenario {
 }
 
 pub(super) fn all() -> Vec<Scenario> {
-    [submissions(), records(), places(), runs(), deletions()].concat()
+    [
+        submissions(),
+        records(),
+        places(),
+        runs(),
+        deletions(),
+        busy(),
+    ]
+    .concat()
 }
 
 /// The intent, the POST and its answer.
@@ -112,6 +120,31 @@ fn submissions() -> Vec<Scenario> {
         world("copy with status").people(&[Copy { status: true }]),
         world("suspended, a call lost").people(&[Suspend]).lossy(),
         world("cancelled").people(&[Cancel]),
+    ]
+}
+
+/// Calls that wait for a place, and objects that are forced meanwhile.
+fn busy() -> Vec<Scenario> {
+    use User::{Cancel, Delete, Force, Recreate, Second, Strip, Suspend};
+    let busy = |name, calls| world(name).with(|b| (b.one_place, b.busy) = (true, calls));
+    vec![
+        busy("busy, deleted", 2).people(&[Delete]),
+        busy("busy, suspended, a call lost", 1)
+            .people(&[Suspend])
+            .lossy(),
+        busy("busy, cancelled and forced", 2).people(&[Cancel, Force]),
+        busy("busy, two Runs, deleted", 0).people(&[Second, Delete]),
+        busy("busy, stripped, deleted and created again", 1).people(&[Strip, Delete, Recreate]),
+        busy("busy, Workspace held", 1).turned(&[Turn::Holds]),
+        busy("busy, crash", 1).with(|b| (b.crashes, b.leases) = (1, 1)),
+        world("forced, created again, listed")
+            .people(&[Force, Recreate])
+            .lossy()
+            .with(|b| (b.lists, b.runs) = (1, 1)),
+        world("stripped, deleted, created again, listed")
+            .people(&[Strip, Delete, Recreate])
+            .lossy()
+            .with(|b| b.lists = 1),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use run_operator::api::Reason;
-use run_operator::decide::tracked_run::{Activity, Presence, TrackedRun};
+use run_operator::decide::turn::TrackedRun;
 
 use crate::object::{Object, Remembered};
 
@@ -22,6 +22,18 @@ pub(crate) struct Proc {
     pub(crate) entries: Vec<Entry>,
     /// The holder of the user's key among its Runs.
     pub(crate) claim: Option<u8>,
+    /// The place for calls of the Workspace, if there are not enough of them.
+    pub(crate) place: Option<Place>,
+}
+
+/// The only place for calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Free,
+    /// A call for somebody else's Run has it.
+    Other,
+    /// A call for this Run has it, or it is granted to it.
+    Run(u8),
 }
 
 /// What a process knows of an object, as in `src/controller/state/run_store.rs`.
@@ -54,6 +66,42 @@ impl Proc {
     pub(crate) fn lacks(&self, uid: u8) -> bool {
         let gone = |known: &Known| matches!(known, Known::Gone(object) if object.uid == uid);
         self.store.iter().any(gone)
+    }
+
+    /// Takes the place for a call of this Run, if it may be made now.
+    pub(crate) fn takes_place(&mut self, uid: u8) -> bool {
+        let takes = matches!(self.place, None | Some(Place::Free)) || self.has_place(uid);
+        if takes {
+            self.place = self.place.map(|_| Place::Run(uid));
+        }
+        takes
+    }
+
+    /// Whether this Run has the place.
+    pub(crate) fn has_place(&self, uid: u8) -> bool {
+        self.place == Some(Place::Run(uid))
+    }
+
+    /// The place is free. It is granted to the first Run that waits for it, which decides again.
+    pub(crate) fn frees_place(&mut self) {
+        let next = self.entries.iter_mut().find(|entry| entry.waits);
+        let next = next.map(|entry| {
+            (entry.waits, entry.wake) = (false, Wake::Now);
+            Place::Run(entry.uid)
+        });
+        self.place = Some(next.unwrap_or(Place::Free));
+    }
+
+    /// This Run wants no call any more.
+    pub(crate) fn leaves_place(&mut self, uid: u8) {
+        let mut calling = false;
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.uid == uid) {
+            entry.waits = false;
+            calling = entry.calling();
+        }
+        if self.has_place(uid) && !calling {
+            self.frees_place();
+        }
     }
 
     /// Replaces what is known of an object.
@@ -89,6 +137,8 @@ pub(crate) struct Entry {
     pub(crate) run: TrackedRun<Object, Remembered>,
     pub(crate) streaming: bool,
     pub(crate) wake: Wake,
+    /// It waits for a place for its call.
+    pub(crate) waits: bool,
     /// It saw or wrote the end.
     pub(crate) ended: bool,
     /// The session of the latest 401; 0 for none.
@@ -110,7 +160,7 @@ pub(crate) enum Cancelled {
 impl Entry {
     /// A call is in flight: nothing else is begun.
     pub(crate) fn calling(&self) -> bool {
-        self.run.activity() == Activity::Call
+        self.run.calling()
     }
 
     /// The object is deleted without having been released.
@@ -120,7 +170,7 @@ impl Entry {
 
     /// This process has not released the object.
     pub(crate) fn held(&self) -> bool {
-        !matches!(self.run.presence(), Presence::Released | Presence::Done)
+        !self.run.released()
     }
 }
 

@@ -4,6 +4,7 @@ use run_operator::{
     api::{EventReason, Intent, RunStatus},
     decide::{
         Decision, Effect, EventDraft, Follow, Learned, Observed, decide, last_events::StreamEnd,
+        turn::Step,
     },
 };
 
@@ -39,12 +40,15 @@ impl Case {
     /// Stores the decided status, if any, and decides again until there is none to store.
     pub(crate) fn settle(mut self) -> Self {
         for _ in 0..4 {
-            let decision = self.begin();
-            let written = self.write_status(&decision);
-            self.end();
-            if !written {
+            self.reads_object();
+            let mut written = self.clone();
+            let turn = written.next();
+            if !matches!(turn.step, Step::WriteStatus { .. }) {
                 return self;
             }
+            written.carry_out(&turn.step, true);
+            written.tell(&turn.events);
+            self = written;
         }
         panic!("the status did not settle: {:#?}", self.run.status);
     }
@@ -114,7 +118,7 @@ pub(crate) fn intent_of(case: &Case) -> (Intent, bool, bool) {
             intent,
             finalizer,
             clean,
-        }) => (intent, finalizer, clean),
+        }) => (*intent, finalizer, clean),
         other => panic!("not an intent: {other:?}"),
     }
 }

@@ -1,16 +1,15 @@
-//! The executor of one object, made of the controller's own parts: `TrackedRun`, `Decision::status_due` and
-//! `MetadataChange`. Its API server carries out every write; the answers of the service are the caller's.
+//! The executor of one object: it carries out the steps of the controller's own loop. Its API server carries out every
+//! write; the answers of the service are the caller's.
 
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
-    api::Intent,
+    api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Learned, Learning, Memory, WorkspaceView,
+        Decision, Effect, Learned, Learning, Memory, Observed, WorkspaceView, decide,
         failure::{Call, Failure, RunView},
-        metadata_change::MetadataChange,
-        tracked_run::{Cleanup, Presence, TrackedRun},
+        turn::{Outcome, Step, TrackedRun, Turn},
     },
 };
 
@@ -32,80 +31,71 @@ impl Case {
 
     /// The object is deleted, and nothing more is done for it.
     pub(crate) fn over(&self) -> bool {
-        self.tracked.presence() == Presence::Done
+        self.forgotten || self.tracked.done()
     }
 
-    /// A reconcile begins, or a pass over a deleted object, and decides.
-    pub(crate) fn begin(&mut self) -> Decision {
-        let run = Arc::new(self.run.clone());
-        let begun = if self.tracked.reconcilable() {
-            self.tracked.begin_reconcile_of(run).is_some()
-        } else {
-            self.tracked.begin_reconcile()
-        };
-        assert!(begun, "something is in flight");
-        self.decide()
-    }
-
-    /// It ends.
-    pub(crate) fn end(&mut self) {
-        self.tracked.end_reconcile();
-        if self.deleted && !self.tracked.deleted() {
-            self.missing();
+    /// A reconcile takes in the version that the API server has.
+    pub(crate) fn reads_object(&mut self) {
+        if !self.tracked.deleted() {
+            self.tracked.observe(Arc::new(self.run.clone()));
         }
     }
 
-    /// Writes the decided status and publishes its Events, if it is due.
-    pub(crate) fn write_status(&mut self, decision: &Decision) -> bool {
-        let Some(status) = decision.status_due(&self.run, self.tracked.deleted()) else {
-            return false;
-        };
-        self.run.status = Some(status.clone());
-        self.tracked.wrote(Arc::new(self.run.clone()));
-        let with = self.learning();
-        self.tracked.status_written(decision.shown, with);
-        self.publish(decision);
-        true
+    /// A reconcile decides.
+    pub(crate) fn next(&mut self) -> Turn {
+        self.reads_object();
+        let wall = self.wall();
+        self.tracked
+            .next(self.deleted, None, |run, memory, vanished| {
+                decide(&Observed {
+                    run,
+                    workspace: &self.view,
+                    namespace_allowed: self.namespace_allowed,
+                    memory,
+                    key_holder: self.key_holder.as_deref(),
+                    vanished,
+                    stream: self.stream,
+                    call_delay: self.call_delay,
+                    contract: &CONTRACT,
+                    settings: &self.settings,
+                    now: self.now,
+                    wall,
+                })
+            })
     }
 
-    /// Publishes the decided Events.
-    pub(crate) fn publish(&mut self, decision: &Decision) {
-        self.tell(decision.events_due(self.tracked.deleted()));
-    }
-
-    /// Carries out an effect on the object. `heard`: its process gets the answer.
-    pub(crate) fn write(&mut self, effect: &Effect, heard: bool) {
-        match effect {
-            Effect::WriteIntent {
-                intent,
-                finalizer,
-                clean,
-            } => {
-                let change = MetadataChange::write_intent(&self.run, intent, *finalizer);
-                change.expect("an intent").apply(&mut self.run.metadata);
-                if heard {
-                    self.tracked.wrote(Arc::new(self.run.clone()));
-                    let with = self.learning();
-                    self.tracked.intent_written(intent.clone(), *clean, with);
-                }
+    /// Carries out a step that is no call. `heard`: its process gets the answer.
+    pub(crate) fn carry_out(&mut self, step: &Step, heard: bool) {
+        match step {
+            Step::Rest(_) => return,
+            Step::Forget => {
+                self.forgotten = true;
+                return;
             }
-            Effect::Release { .. } if self.tracked.deleted() => self.tracked.finish(),
-            Effect::Release { end } => {
-                let change = MetadataChange::release(&self.run, end.as_ref()).expect("an intent");
+            Step::ReadLive => {}
+            Step::WriteStatus { status, .. } => self.run.status = Some(RunStatus::clone(status)),
+            Step::Act(Effect::Delete) => self.delete(),
+            Step::Act(effect) => {
+                let change = effect.metadata_change(&self.run).expect("an intent");
+                let change = change.expect("no call");
                 self.deleted = change.deletes(&self.run.metadata);
                 change.apply(&mut self.run.metadata);
-                if heard {
-                    self.tracked.release_answered(Ok(self.deleted));
-                }
-                if heard && !self.deleted {
-                    self.tracked.wrote(Arc::new(self.run.clone()));
-                }
-            }
-            Effect::Delete => self.delete(),
-            Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-                panic!("no write: {effect:?}")
             }
         }
+        if heard {
+            self.took(step);
+        }
+        self.missing();
+    }
+
+    fn took(&mut self, step: &Step) {
+        let outcome = match step {
+            Step::ReadLive => Outcome::Gone,
+            _ if self.deleted => Outcome::Removed,
+            _ => Outcome::Written(Arc::new(self.run.clone())),
+        };
+        let with = self.learning();
+        self.tracked.took(step, outcome, with);
     }
 
     /// `kubectl delete`. Without a finalizer the object is deleted at once.
@@ -121,50 +111,57 @@ impl Case {
         }
     }
 
-    /// The watch shows the object no more, and a live read agrees.
+    /// The watch shows a deleted object no more, and a live read agrees.
     fn missing(&mut self) {
-        if let Cleanup::Owed(_) = self.tracked.cleanup()
-            && self.tracked.begin_cleanup()
-        {
-            self.tracked.confirm_deleted();
+        if !self.deleted || self.tracked.deleted() {
+            return;
+        }
+        let next = self.tracked.next(true, None, |_, _, _| Decision::quiet());
+        match next.step {
+            Step::ReadLive => self.took(&Step::ReadLive),
+            Step::Forget => self.forgotten = true,
+            _ => {}
         }
     }
 
     /// Somebody took the finalizer off and deleted the object.
     pub(crate) fn vanish(mut self) -> Self {
+        self.reads_object();
         self.deleted = true;
-        self.tracked.confirm_deleted();
+        self.took(&Step::ReadLive);
         self
     }
 
     /// This process wrote the intent. `clean`: no POST before it can have made a run.
     pub(crate) fn intent_written(mut self, intent: Intent, clean: bool) -> Self {
         self = self.stands(&intent);
-        let with = self.learning();
-        self.tracked.intent_written(intent, clean, with);
+        let finalizer = false;
+        self.took(&Step::Act(Effect::WriteIntent {
+            intent: Box::new(intent),
+            finalizer,
+            clean,
+        }));
         self
     }
 
     /// A call is sent.
     pub(crate) fn sent(mut self, call: Call) -> Self {
         let with = self.learning();
-        self.tracked.begin_call();
-        self.tracked.call_sent(call, with);
+        self.tracked.sent(call, with);
         self
     }
 
     /// It is answered, or fails.
     pub(crate) fn answered(mut self, call: Call, answer: Result<RunView, Failure>) -> Self {
         let with = self.learning();
-        self.tracked.call_answered(call, answer, with);
-        self.tracked.end_call();
+        self.tracked.answered(call, answer, with);
         self
     }
 
     /// A call is sent and given up: its process never hears what became of it.
     pub(crate) fn unheard(mut self, call: Call) -> Self {
         self = self.sent(call);
-        self.tracked.drop_call();
+        self.tracked.given_up();
         self
     }
 
@@ -192,14 +189,12 @@ impl Case {
 
     /// Another process: what this one remembered is lost.
     pub(crate) fn restarted(mut self) -> Self {
-        let before = self.tracked.presence();
+        self.forgotten = self.over();
         self.tracked = TrackedRun::new(Memory::of(&self.run));
         self.published.clear();
         self.settings.process = format!("{}+", self.settings.process);
-        match before {
-            Presence::Done => self.tracked.finish(),
-            _ if self.deleted => self.tracked.confirm_deleted(),
-            _ => {}
+        if self.deleted && !self.forgotten {
+            self = self.vanish();
         }
         self
     }

@@ -18,7 +18,7 @@ use run_operator::{
     },
     decide::{
         CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request::body,
-        tracked_run::TrackedRun,
+        turn::TrackedRun,
     },
 };
 
@@ -50,6 +50,8 @@ pub(crate) struct Case {
     pub(crate) tracked: TrackedRun<Run>,
     /// The API server has deleted the object.
     pub(crate) deleted: bool,
+    /// Its process has forgotten it.
+    pub(crate) forgotten: bool,
     pub(crate) key_holder: Option<String>,
     pub(crate) stream: Stream,
     pub(crate) call_delay: Option<CallDelay>,
@@ -110,6 +112,7 @@ impl Case {
             namespace_allowed: Some(true),
             tracked: TrackedRun::new(Memory::default()),
             deleted: false,
+            forgotten: false,
             key_holder: None,
             stream: Stream::Closed,
             call_delay: None,

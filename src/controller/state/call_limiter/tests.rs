@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::controller::state::fixtures::key;
 
@@ -387,13 +388,40 @@ async fn waiters_are_notified_of_long_pauses_only() {
     for (seconds, long) in [(1, false), (60, true)] {
         let limiter = limiter();
         let mut calls = full(&limiter);
-        let heard = limiter.next_long_pause();
-        tokio::pin!(heard);
-        heard.as_mut().enable();
+        let (place, woken) = waiting(&limiter);
         calls.pop().unwrap().ended(too_many(seconds));
-        assert_eq!(futures::poll!(heard).is_ready(), long, "{seconds} s");
+        assert_eq!(woken(), usize::from(long), "{seconds} s");
         assert_eq!(limiter.long_pause().is_some(), long);
+        drop(place);
     }
+}
+
+/// A place in the queue, and how often it was woken.
+fn waiting(limiter: &Arc<CallLimiter>) -> (QueuedCall, impl Fn() -> usize + use<>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let wake = Box::new(move || drop(counted.fetch_add(1, Ordering::SeqCst)));
+    let place = limiter.ask_or_wake("team", wake).err().unwrap();
+    (place, move || count.load(Ordering::SeqCst))
+}
+
+#[tokio::test]
+async fn one_who_waits_is_woken_by_the_grant_and_takes_it_once() {
+    let limiter = limiter();
+    let mut calls = full(&limiter);
+    let (mut first, woken) = waiting(&limiter);
+    let (second, next) = waiting(&limiter);
+    assert!(first.granted().is_none() && first.is_of(&limiter));
+    calls.pop().unwrap().ended(Capacity::Served);
+    assert_eq!((woken(), next()), (1, 0));
+    let permit = first.granted().unwrap();
+    assert!(first.granted().is_none());
+    // Unused, it is given to the next; a place that is left with its permit gives that back, too.
+    drop(permit);
+    assert_eq!(next(), 1);
+    let (_third, last) = waiting(&limiter);
+    drop(second);
+    assert_eq!(last(), 1);
 }
 
 /// Proves: P-calls-bound

@@ -133,14 +133,14 @@ fn a_remembered_run_that_the_watch_lacks_needs_its_workspace_until_it_is_forgott
     // A list that lacks it. One that is not remembered is removed with it.
     store.put(known("b", phase("Active")));
     store.begin(&Scope::All);
-    let changes = store.listed(&Scope::All, |uid| (uid == "a").then(|| last(uid)));
+    let changes = store.listed(&Scope::All, |uid, _| (uid == "a").then(|| last(uid)));
     assert_eq!(changes.len(), 2);
     assert!(gone(&store) && store.get("b").is_none());
     assert_eq!(needing(&store), ["a"]);
     assert!(store.forget("a", || false).is_none() && gone(&store));
     // A list that lacks it once more.
     store.begin(&Scope::All);
-    store.listed(&Scope::All, |uid| Some(last(uid)));
+    store.listed(&Scope::All, |uid, _| Some(last(uid)));
     assert!(gone(&store));
     // The watch shows it again: it is not forgotten, whoever says so.
     store.put(submitted());
@@ -166,7 +166,7 @@ fn a_list_replaces_its_scope_and_no_other() {
     store.begin(&scope);
     store.list(&scope, known("b", phase("Succeeded")));
     assert!(store.get("a").is_some(), "a list takes effect at its end");
-    let changes = store.listed(&scope, |_| None);
+    let changes = store.listed(&scope, |_, _| None);
     let gone = |change: &Change| change.new.is_none();
     assert_eq!(changes.iter().filter(|change| gone(change)).count(), 1);
     let there = ["a", "b", "c", "dropped"].map(|uid| store.get(uid).is_some());

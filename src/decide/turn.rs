@@ -1,0 +1,342 @@
+//! The loop over one Run, without I/O: what is done next, and what is known after it. The controller and the models that
+//! prove it carry out the same steps.
+
+use std::sync::Arc;
+
+use crate::api::{Intent, Run, RunStatus};
+
+use super::{
+    Decision, Effect, EventDraft, Follow,
+    failure::{Call, Failure, RunView},
+    memory::{Learned, Learning, Memory},
+};
+
+/// A version of an object.
+pub trait Version {
+    /// The object.
+    fn run(&self) -> &Run;
+
+    /// Whether this version is newer than another of the same object.
+    fn newer_than(&self, other: &Self) -> bool;
+}
+
+impl Version for Run {
+    fn run(&self) -> &Run {
+        self
+    }
+
+    fn newer_than(&self, other: &Self) -> bool {
+        resource_version(self) > resource_version(other)
+    }
+}
+
+/// The resourceVersion as a number: documented as one since Kubernetes 1.35 (KEP-5504), and a number before that on
+/// every server that stores in etcd. 0 if it is none; then the watch is trusted.
+fn resource_version(run: &Run) -> u64 {
+    run.metadata
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_default()
+}
+
+/// Holds the memory of one Run.
+pub trait Remembers {
+    /// The memory.
+    fn memory(&self) -> &Memory;
+
+    /// Changes the memory.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T;
+}
+
+impl Remembers for Memory {
+    fn memory(&self) -> &Memory {
+        self
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(self)
+    }
+}
+
+/// What is done next for a Run.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// One step.
+    pub step: Step,
+    /// Change of the event stream.
+    pub follow: Follow,
+    /// Events to publish: after the step if it writes the status, else before it.
+    pub events: Vec<EventDraft>,
+}
+
+/// One step; each is followed by another decision.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Read the object live: the watch lacks it, and its run may be alive.
+    ReadLive,
+    /// Write the status.
+    WriteStatus {
+        /// The status.
+        status: Box<RunStatus>,
+        /// Number of the events received by this process that it shows.
+        shown: usize,
+    },
+    /// Change the object, or begin a call.
+    Act(Effect),
+    /// Forget the Run: its object is gone, and nothing is left to do for it.
+    Forget,
+    /// Do nothing before this time or the next change.
+    Rest(Option<jiff::Timestamp>),
+}
+
+/// What became of a step.
+#[derive(Clone, Debug)]
+pub enum Outcome<V> {
+    /// It was written; the object is this version now.
+    Written(Arc<V>),
+    /// It was written, and the object was removed by it.
+    Removed,
+    /// There is no such object any more.
+    Gone,
+}
+
+/// Presence of the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Presence {
+    /// Present, as far as this process knows.
+    #[default]
+    Present,
+    /// Present, and this process removed the finalizer: its run needs no cancellation.
+    Released,
+    /// Deleted, by the API server's answer.
+    Deleted,
+    /// The same, and nothing is left to do for it, whatever an older view of it shows.
+    Done,
+}
+
+/// One Run as this process tracks it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackedRun<V, M = Memory> {
+    /// The memory of policy.
+    pub memory: M,
+    latest: Option<Arc<V>>,
+    presence: Presence,
+    /// A call is in flight.
+    calling: bool,
+    /// A call has ended since the last turn.
+    unprocessed: bool,
+}
+
+impl Turn {
+    fn of(step: Step) -> Self {
+        Self {
+            step,
+            follow: Follow::Keep,
+            events: Vec::new(),
+        }
+    }
+}
+
+impl<V: Version, M: Remembers> TrackedRun<V, M> {
+    /// A Run of which nothing is known yet.
+    pub fn new(memory: M) -> Self {
+        Self {
+            memory,
+            latest: None,
+            presence: Presence::Present,
+            calling: false,
+            unprocessed: false,
+        }
+    }
+
+    /// The newest version that this process saw: a write's answer is ahead of the watch.
+    pub fn latest(&self) -> Option<&Arc<V>> {
+        self.latest.as_ref()
+    }
+
+    /// Whether a call is in flight. Its end has the Run decided again; until then nothing is.
+    pub fn calling(&self) -> bool {
+        self.calling
+    }
+
+    /// Whether a call has ended, and nothing was decided since.
+    pub fn unprocessed(&self) -> bool {
+        self.unprocessed
+    }
+
+    /// Whether the API server has said that the object is deleted.
+    pub fn deleted(&self) -> bool {
+        matches!(self.presence, Presence::Deleted | Presence::Done)
+    }
+
+    /// Whether this process removed the finalizer, or is done with the deleted object.
+    pub fn released(&self) -> bool {
+        matches!(self.presence, Presence::Released | Presence::Done)
+    }
+
+    /// Whether the object is deleted and nothing is left to do for it.
+    pub fn done(&self) -> bool {
+        self.presence == Presence::Done
+    }
+
+    /// Whether its run would have to be cancelled if the object were gone.
+    pub fn owes(&self) -> bool {
+        let stored = |run: &Run| run.status.as_ref().is_some_and(|s| s.run_id.is_some());
+        let known = |run: &Run| stored(run) || self.memory.memory().run_id.is_some();
+        let latest = self.latest.as_ref().map(|latest| latest.run());
+        !self.released() && latest.is_some_and(|run| known(run) && !run.ended())
+    }
+
+    /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
+    /// process's earlier readings.
+    pub fn observe(&mut self, seen: Arc<V>) -> Arc<V> {
+        let newest = match self.latest.take() {
+            Some(own) if own.newer_than(&seen) => own,
+            Some(own) if own.run().status != seen.run().status => {
+                let none = RunStatus::default();
+                let status = seen.run().status.as_ref().unwrap_or(&none);
+                self.memory.change(|memory| memory.overtaken(status));
+                seen
+            }
+            _ => seen,
+        };
+        self.latest = Some(Arc::clone(&newest));
+        newest
+    }
+
+    /// The next step. `lacking`: the watch lacks the object. `written`: the status that was written last; the API server
+    /// may have stored it differently (an older CRD drops fields), and it is not written again at once. `decide` is asked
+    /// for the newest version, and whether the object is deleted without having been released.
+    pub fn next(
+        &mut self,
+        lacking: bool,
+        written: Option<&RunStatus>,
+        decide: impl FnOnce(&V, &M, bool) -> Decision,
+    ) -> Turn {
+        let Some(latest) = self.latest.clone().filter(|_| !self.calling) else {
+            return Turn::of(Step::Rest(None));
+        };
+        self.unprocessed = false;
+        if lacking && !self.owes() {
+            return Turn::of(Step::Forget);
+        }
+        if lacking && !self.deleted() {
+            // The watch may be behind, and the run of an existing object must not be cancelled.
+            return Turn::of(Step::ReadLive);
+        }
+        if self.deleted() && !self.owes() {
+            // The watch still has to show it.
+            return Turn::of(Step::Rest(None));
+        }
+        let vanished = self.deleted();
+        let decision = decide(&latest, &self.memory, vanished);
+        let status = decision.status_due(latest.run(), vanished);
+        let status = status.filter(|status| written != Some(*status)).cloned();
+        let events = decision.events_due(vanished).to_vec();
+        let step = match (status, decision.effect) {
+            (Some(status), _) => Step::WriteStatus {
+                status: Box::new(status),
+                shown: decision.shown,
+            },
+            (None, Some(Effect::Release { .. })) if vanished => {
+                self.presence = Presence::Done;
+                if lacking {
+                    Step::Forget
+                } else {
+                    Step::Rest(None)
+                }
+            }
+            (None, Some(effect)) => Step::Act(effect),
+            (None, None) => Step::Rest(decision.requeue_at),
+        };
+        let follow = if vanished {
+            Follow::Close
+        } else {
+            decision.follow
+        };
+        Turn {
+            step,
+            follow,
+            events,
+        }
+    }
+
+    /// Records what became of a step.
+    pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: Learning<'_>) {
+        let releases = matches!(step, Step::Act(Effect::Release { .. }));
+        match &outcome {
+            Outcome::Written(written) if releases => {
+                let meta = &written.run().metadata;
+                let held = meta.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+                let last = meta.deletion_timestamp.is_some() && !held;
+                self.presence = if last {
+                    Presence::Done
+                } else {
+                    Presence::Released
+                };
+            }
+            Outcome::Removed if releases => self.presence = Presence::Done,
+            // An object that another process released needs no cancellation.
+            Outcome::Gone if releases => self.presence = Presence::Released,
+            Outcome::Gone if matches!(step, Step::ReadLive) => self.presence = self.confirmed(),
+            Outcome::Gone => return,
+            Outcome::Written(_) | Outcome::Removed => {}
+        }
+        match step {
+            Step::WriteStatus { shown, .. } => self.memory.change(|memory| {
+                memory.learn(Learned::StatusWritten, with);
+                memory.event_buffer.written(*shown);
+            }),
+            Step::Act(Effect::WriteIntent { intent, clean, .. }) => {
+                let (intent, clean) = (Intent::clone(intent), *clean);
+                self.learn(Learned::IntentWritten { intent, clean }, with);
+            }
+            _ => {}
+        }
+        if let Outcome::Written(written) = outcome {
+            self.latest = Some(written);
+        }
+    }
+
+    fn confirmed(&self) -> Presence {
+        match self.presence {
+            Presence::Present | Presence::Deleted => Presence::Deleted,
+            Presence::Released | Presence::Done => Presence::Done,
+        }
+    }
+
+    /// Records that a call is sent.
+    pub fn sent(&mut self, call: Call, with: Learning<'_>) {
+        self.calling = true;
+        match call {
+            Call::Create => self.learn(Learned::SubmitStarted, with),
+            Call::Get => self.learn(Learned::RefreshStarted, with),
+            Call::Cancel | Call::Version | Call::Workspace => {}
+        }
+    }
+
+    /// Records the answer to the call, or its failure.
+    pub fn answered(&mut self, call: Call, answer: Result<RunView, Failure>, with: Learning<'_>) {
+        self.given_up();
+        match call {
+            Call::Create => self.learn(Learned::Submitted(answer), with),
+            Call::Get => self.learn(Learned::Refreshed(answer), with),
+            Call::Cancel => self.learn(Learned::CancelAnswered(answer), with),
+            Call::Version | Call::Workspace => {}
+        }
+    }
+
+    /// Records that the call has ended and nothing is known of its outcome.
+    pub fn given_up(&mut self) {
+        self.calling = false;
+        self.unprocessed = true;
+    }
+
+    fn learn(&mut self, learned: Learned, with: Learning<'_>) {
+        self.memory.change(|memory| memory.learn(learned, with));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use serde_json::json;
+
+use super::*;
+use crate::api::{Contract, Intent, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
+
+fn run(version: u64, status: &serde_json::Value) -> Arc<Run> {
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": "train", "namespace": "team", "uid": "u", "resourceVersion": version.to_string()},
+        "spec": {"workload": {"image": "i"}}, "status": status,
+    });
+    Arc::new(serde_json::from_value(run).unwrap())
+}
+
+fn tracked(status: &serde_json::Value) -> TrackedRun<Run> {
+    let mut tracked = TrackedRun::new(Memory::default());
+    tracked.observe(run(1, status));
+    tracked
+}
+
+/// The next step, where policy decides this.
+fn step(tracked: &mut TrackedRun<Run>, lacking: bool, decision: Decision) -> Step {
+    tracked.next(lacking, None, |_, _, _| decision).step
+}
+
+fn nothing(tracked: &mut TrackedRun<Run>, lacking: bool) -> Step {
+    step(tracked, lacking, Decision::quiet())
+}
+
+fn with<T>(learn: impl FnOnce(Learning<'_>) -> T) -> T {
+    learn(Learning {
+        contract: &Contract::builtin().unwrap(),
+        uid: "u",
+        session: 1,
+        now: jiff::Timestamp::UNIX_EPOCH,
+        wall: jiff::Timestamp::UNIX_EPOCH,
+    })
+}
+
+fn took(tracked: &mut TrackedRun<Run>, step: &Step, outcome: Outcome<Run>) {
+    with(|with| tracked.took(step, outcome, with));
+}
+
+fn release() -> Step {
+    Step::Act(Effect::Release { end: None })
+}
+
+/// Proves: F-stale
+#[test]
+fn the_newest_version_stands_whoever_read_or_wrote_it() {
+    let mut tracked = tracked(&json!({}));
+    let written = Outcome::Written(run(3, &json!({"runId": "r"})));
+    took(&mut tracked, &Step::Act(Effect::Delete), written);
+    assert_eq!(
+        *tracked.observe(run(2, &json!({}))),
+        *run(3, &json!({"runId": "r"}))
+    );
+    assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
+}
+
+/// Proves: D-vanished
+#[test]
+fn nothing_is_decided_while_a_call_is_in_flight() {
+    let mut tracked = tracked(&json!({}));
+    with(|with| tracked.sent(Call::Create, with));
+    for lacking in [false, true] {
+        let turn = tracked.next(lacking, None, |_, _, _| unreachable!());
+        assert!(matches!(turn.step, Step::Rest(None)));
+    }
+    assert!(!tracked.unprocessed());
+    tracked.given_up();
+    assert!(tracked.unprocessed());
+    assert!(matches!(nothing(&mut tracked, true), Step::Forget));
+    assert!(!tracked.unprocessed());
+}
+
+#[test]
+fn a_memory_remembers_what_it_learns() {
+    let mut memory = Memory::default();
+    memory.change(|memory| memory.run_id = Some("run-1".to_owned()));
+    assert_eq!(Remembers::memory(&memory).run_id.as_deref(), Some("run-1"));
+}
+
+/// Proves: D-vanished
+#[test]
+fn a_missing_object_is_read_live_before_its_run_is_cancelled() {
+    let mut missed = tracked(&json!({"runId": "r"}));
+    let asked = missed.next(true, None, |_, _, _| unreachable!());
+    assert!(matches!(asked.step, Step::ReadLive));
+    // It exists after all: it is an ordinary Run, and asked about again if the watch still lacks it.
+    let seen = missed.next(false, None, |_, _, vanished| {
+        assert!(!vanished);
+        Decision::quiet()
+    });
+    assert!(matches!(seen.step, Step::Rest(None)));
+    took(&mut missed, &Step::ReadLive, Outcome::Gone);
+    let cancel = Decision::act(Effect::Cancel {
+        run_id: "r".to_owned(),
+    });
+    // Whatever the watch shows.
+    for lacking in [true, false] {
+        let turn = missed.next(lacking, None, |_, _, vanished| {
+            assert!(vanished);
+            cancel.clone()
+        });
+        assert!(matches!(turn.step, Step::Act(Effect::Cancel { .. })));
+        assert_eq!(turn.follow, Follow::Close);
+    }
+}
+
+/// Proves: D-vanished
+#[test]
+fn a_deleted_run_is_forgotten_once_it_is_released_and_the_watch_lacks_it() {
+    let release = || Decision::act(Effect::Release { end: None });
+    let mut gone = tracked(&json!({"runId": "r"}));
+    took(&mut gone, &Step::ReadLive, Outcome::Gone);
+    assert!(gone.deleted() && !gone.done());
+    assert!(matches!(
+        step(&mut gone, false, release()),
+        Step::Rest(None)
+    ));
+    assert!(gone.done());
+    assert!(matches!(nothing(&mut gone, false), Step::Rest(None)));
+    assert!(matches!(nothing(&mut gone, true), Step::Forget));
+    let mut lacked = tracked(&json!({"runId": "r"}));
+    took(&mut lacked, &Step::ReadLive, Outcome::Gone);
+    assert!(matches!(step(&mut lacked, true, release()), Step::Forget));
+}
+
+#[test]
+fn the_result_of_a_release_is_kept() {
+    let deleting = |finalizers: &[&str]| {
+        let mut run = Run::clone(&run(2, &json!({"runId": "r"})));
+        let time =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        run.metadata.deletion_timestamp = Some(time);
+        run.metadata.finalizers = Some(finalizers.iter().map(|f| (*f).to_owned()).collect());
+        Outcome::Written(Arc::new(run))
+    };
+    for (answer, presence) in [
+        (Outcome::Removed, Presence::Done),
+        (deleting(&[]), Presence::Done),
+        (deleting(&["another"]), Presence::Released),
+        (
+            Outcome::Written(run(2, &json!({"runId": "r"}))),
+            Presence::Released,
+        ),
+        (Outcome::Gone, Presence::Released),
+    ] {
+        let mut tracked = tracked(&json!({"runId": "r"}));
+        assert!(tracked.owes());
+        took(&mut tracked, &release(), answer);
+        assert_eq!(tracked.presence, presence);
+        assert!(!tracked.owes());
+        assert!(matches!(nothing(&mut tracked, true), Step::Forget));
+    }
+}
+
+/// The object was removed by force while its POST was under way: no version of it has the runId.
+/// Proves: D-vanished
+#[test]
+fn a_run_that_only_memory_knows_is_owed_its_cancellation() {
+    let mut memory = Memory::default();
+    memory.run_id = Some("r".to_owned());
+    let mut tracked = TrackedRun::new(memory);
+    tracked.observe(run(1, &json!({})));
+    assert!(matches!(nothing(&mut tracked, true), Step::ReadLive));
+}
+
+#[test]
+fn a_status_goes_before_the_effect_and_is_not_written_twice() {
+    let status = RunStatus {
+        state: Some("queued".to_owned()),
+        ..RunStatus::default()
+    };
+    let decision = Decision {
+        status: Some(status.clone()),
+        ..Decision::act(Effect::Delete)
+    };
+    let mut tracked = tracked(&json!({}));
+    let first = step(&mut tracked, false, decision.clone());
+    assert!(matches!(first, Step::WriteStatus { .. }));
+    let stored = tracked.next(false, Some(&status), |_, _, _| decision);
+    assert!(matches!(stored.step, Step::Act(Effect::Delete)));
+}
+
+#[test]
+fn an_intent_that_was_written_is_remembered() {
+    let intent = Intent {
+        uid: "u".to_owned(),
+        workspace: ResolvedWorkspace {
+            kind: WorkspaceKind::Workspace,
+            name: "default".to_owned(),
+            uid: "w".to_owned(),
+            base_url: "https://runs.example.com".to_owned(),
+            identity: None,
+        },
+        key: "u".to_owned(),
+        sha256: String::new(),
+        serializer: 1,
+        time: jiff::Timestamp::UNIX_EPOCH,
+        owner: "me".to_owned(),
+        epoch: 1,
+        retry: None,
+        end: None,
+    };
+    let write = Step::Act(Effect::WriteIntent {
+        intent: Box::new(intent.clone()),
+        finalizer: true,
+        clean: true,
+    });
+    let mut tracked = tracked(&json!({}));
+    took(&mut tracked, &write, Outcome::Gone);
+    assert_eq!(tracked.memory.intent, None);
+    took(&mut tracked, &write, Outcome::Written(run(2, &json!({}))));
+    assert_eq!(tracked.memory.intent, Some(intent));
+}
