@@ -77,6 +77,13 @@ fn the_newest_version_stands_whoever_read_or_wrote_it() {
         *run(3, &json!({"runId": "r"}))
     );
     assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
+    // The answer to a write may come after the watch has shown a later version.
+    took(
+        &mut tracked,
+        &Step::Act(Effect::Delete),
+        Outcome::Written(run(3, &json!({}))),
+    );
+    assert_eq!(tracked.latest(), Some(&run(4, &json!({}))));
 }
 
 /// Proves: D-vanished
@@ -158,20 +165,17 @@ fn the_result_of_a_release_is_kept() {
         run.metadata.finalizers = Some(finalizers.iter().map(|f| (*f).to_owned()).collect());
         Outcome::Written(Arc::new(run))
     };
-    for (answer, presence) in [
-        (Outcome::Removed, Presence::Done),
-        (deleting(&[]), Presence::Done),
-        (deleting(&["another"]), Presence::Released),
-        (
-            Outcome::Written(run(2, &json!({"runId": "r"}))),
-            Presence::Released,
-        ),
-        (Outcome::Gone, Presence::Released),
+    for (answer, deleted) in [
+        (Outcome::Removed, true),
+        (deleting(&[]), true),
+        (deleting(&["another"]), false),
+        (Outcome::Written(run(2, &json!({"runId": "r"}))), false),
+        (Outcome::Gone, false),
     ] {
         let mut tracked = tracked(&json!({"runId": "r"}));
         assert!(tracked.owes());
         took(&mut tracked, &release(), answer);
-        assert_eq!(tracked.presence, presence);
+        assert_eq!((tracked.deleted, tracked.released), (deleted, true));
         assert!(!tracked.owes());
         assert!(matches!(nothing(&mut tracked, true), Step::Forget));
     }
