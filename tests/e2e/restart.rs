@@ -4,7 +4,8 @@ use kube::api::ListParams;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::support::{World, contract_file, eventually};
+use crate::stale::stage;
+use crate::support::{Asked, Fault, World, contract_file, eventually};
 
 /// More creates than may be in flight at a time: the rest wait for a permit.
 /// Proves: P-shutdown
@@ -29,6 +30,38 @@ async fn sigterm_begins_no_call_that_waits_for_its_turn() {
     let statuses = runs.into_iter().filter_map(|run| run.status);
     let accepted = statuses.filter(|status| status.run_id.is_some()).count();
     assert_eq!(accepted, begun, "each answer was written");
+}
+
+/// A webhook that never answers holds the write of one Run; the run of another is created meanwhile.
+/// Proves: P-shutdown
+#[tokio::test]
+async fn sigterm_keeps_an_answer_while_another_runs_write_hangs() {
+    let (proxy, mut world) = stage().await;
+    let create = json!({"operation": "createRun"});
+    let slow = json!({"type": "delay", "forMs": 3000, "execute": true});
+    world.service.fault(create, slow).await;
+    world.create_run("answered", json!({})).await;
+    world.asked("createRun", 1).await;
+    let intents = proxy.count("patch", "runs");
+    let of_other =
+        |asked: &Asked| asked.is("patch", "runs") && asked.name.as_deref() == Some("hangs");
+    proxy.fault(1, Fault::Hang, of_other);
+    world.create_run("hangs", json!({})).await;
+    proxy.until("patch", "runs", intents + 1).await;
+    world.operator.as_mut().unwrap().asked_to_end();
+    world
+        .run_until("answered", "has its runId", |run| {
+            run.status
+                .as_ref()
+                .is_some_and(|status| status.run_id.is_some())
+        })
+        .await;
+    // Not by the end of that write, which takes longer than a shutdown may.
+    let operator = world.operator.as_mut().unwrap();
+    assert!(
+        operator.exit_code().is_none(),
+        "it waits for the other write"
+    );
 }
 
 /// The call would take ten minutes.
