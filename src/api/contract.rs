@@ -2,23 +2,21 @@
 //! correct them without a new build. The default is `contract/profile.yaml`.
 
 use std::collections::HashMap;
+use std::fmt;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+use serde_saphyr::UserMessageFormatter;
 
 use super::status::Phase;
 
-mod error;
-mod pointer;
 mod profile;
-mod rules;
 
-pub use error::{ContractError, Misread};
 pub use profile::{Limits, Timeouts};
 
-use error::invalid;
-use pointer::text_at;
 use profile::Profile;
-use rules::check;
 
 /// The contract file that is compiled in, with its comments.
 pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
@@ -91,32 +89,9 @@ impl Contract {
         let options = serde_saphyr::options! { with_snippet: false };
         let profile: Profile = serde_saphyr::from_str_with_options(yaml, options)
             .map_err(|error| ContractError::misread(yaml, &error))?;
-        check(&profile)?;
-        let s = &profile.states;
-        let states = index(
-            "states",
-            [
-                (&s.pending, StateClass::Pending),
-                (&s.active, StateClass::Active),
-                (&s.cancelling, StateClass::Cancelling),
-                (&s.succeeded, StateClass::Succeeded),
-                (&s.failed, StateClass::Failed),
-                (&s.cancelled, StateClass::Cancelled),
-            ],
-            str::to_lowercase,
-        )?;
-        let c = &profile.codes;
-        let codes = index(
-            "codes",
-            [
-                (&c.approval_conflict, CodeClass::ApprovalConflict),
-                (&c.version_conflict, CodeClass::VersionConflict),
-                (&c.idempotency_conflict, CodeClass::IdempotencyConflict),
-                (&c.idempotency_in_progress, CodeClass::IdempotencyInProgress),
-                (&c.run_not_found, CodeClass::RunNotFound),
-            ],
-            str::to_owned,
-        )?;
+        profile.check()?;
+        let states = index("states", profile.states.lists(), str::to_lowercase)?;
+        let codes = index("codes", profile.codes.lists(), str::to_owned)?;
         Ok(Self {
             profile,
             states,
@@ -218,19 +193,191 @@ impl Contract {
 
 fn index<C: Copy + PartialEq, const N: usize>(
     field: &str,
-    groups: [(&Vec<String>, C); N],
+    lists: [(&str, &[String], C); N],
     normal: impl Fn(&str) -> String,
 ) -> Result<HashMap<String, C>, ContractError> {
     let mut index = HashMap::new();
-    for (words, class) in groups {
+    for (_, words, class) in lists {
         for word in words {
-            if index
-                .insert(normal(word), class)
-                .is_some_and(|earlier| earlier != class)
-            {
+            let earlier = index.insert(normal(word), class);
+            if earlier.is_some_and(|earlier| earlier != class) {
                 return invalid(field, format!("{word:?} is in two lists; keep it in one"));
             }
         }
     }
     Ok(index)
+}
+
+/// The first value, by these JSON pointers (RFC 6901), that is a non-empty string or a number. No tree is built: an answer
+/// may echo a workload of any depth and size.
+fn text_at(document: &RawValue, pointers: &[String]) -> Option<String> {
+    let mut found = pointers.iter().filter_map(|pointer| at(document, pointer));
+    found.find_map(text)
+}
+
+fn text(value: &RawValue) -> Option<String> {
+    match value.get().as_bytes().first()? {
+        b'"' => serde_json::from_str::<String>(value.get())
+            .ok()
+            .filter(|text| !text.is_empty()),
+        b'-' | b'0'..=b'9' => serde_json::from_str::<Number>(value.get())
+            .ok()
+            .map(|number| Value::Number(number).to_string()),
+        _ => None,
+    }
+}
+
+/// The value that a pointer names; of members with the same key the last one.
+fn at<'a>(document: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
+    let names = pointer.split('/').skip(1);
+    names.map(unescaped).try_fold(document, |value, name| {
+        match value.get().as_bytes().first()? {
+            b'{' => {
+                let members: HashMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+                members.get(&name).copied()
+            }
+            b'[' => {
+                let index: usize = name.parse().ok().filter(|_| is_index(&name))?;
+                let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                items.get(index).copied()
+            }
+            _ => None,
+        }
+    })
+}
+
+fn is_index(name: &str) -> bool {
+    name == "0" || name.starts_with(|first: char| matches!(first, '1'..='9'))
+}
+
+fn unescaped(name: &str) -> String {
+    name.replace("~1", "/").replace("~0", "~")
+}
+
+/// Characters of a line that are repeated.
+const QUOTED: usize = 80;
+
+/// Reason why a contract file is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// Not YAML, a field is missing, unknown or of the wrong type.
+    #[error("failed to read the contract file")]
+    Parse(#[source] Misread),
+    /// The `OpenAPI` document of the API, not the file of names and numbers.
+    #[error(
+        "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
+         `kubectl runop contract show` prints one to begin from"
+    )]
+    OpenApi,
+    /// Readable, but meaningless.
+    #[error("the contract file is wrong at {field}: {problem}")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// The mistake, and its correction.
+        problem: String,
+    },
+}
+
+/// The YAML reader's error, and its line.
+#[derive(Debug)]
+pub struct Misread {
+    error: String,
+    line: Option<String>,
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.line {
+            Some(line) => write!(f, "{}, which reads {line:?}", self.error),
+            None => f.write_str(&self.error),
+        }
+    }
+}
+
+impl std::error::Error for Misread {}
+
+/// Whether a text is an `OpenAPI` document.
+#[derive(Deserialize)]
+struct OpenApi {
+    #[serde(alias = "swagger")]
+    #[expect(dead_code, reason = "only its presence counts")]
+    openapi: IgnoredAny,
+}
+
+impl ContractError {
+    fn misread(yaml: &str, error: &serde_saphyr::Error) -> Self {
+        if serde_saphyr::from_str::<OpenApi>(yaml).is_ok() {
+            return Self::OpenApi;
+        }
+        let line = error.location().and_then(|location| {
+            let above = usize::try_from(location.line()).ok()?.checked_sub(1)?;
+            let line = yaml.lines().nth(above)?.trim();
+            (!line.is_empty()).then(|| line.chars().take(QUOTED).collect())
+        });
+        Self::Parse(Misread {
+            error: error.render_with_formatter(&UserMessageFormatter),
+            line,
+        })
+    }
+}
+
+fn invalid<T>(field: &str, problem: String) -> Result<T, ContractError> {
+    Err(ContractError::Invalid {
+        field: field.to_owned(),
+        problem,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(document: &Value, pointer: &str) -> Option<Value> {
+        let text = document.to_string();
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        at(raw, pointer).map(|value| serde_json::from_str(value.get()).unwrap())
+    }
+
+    #[test]
+    fn a_pointer_finds_what_it_finds_in_a_tree() {
+        let document = json!({
+            "a/b": {"m~n": [0, {"x": "y"}]}, "": 1, "list": ["z"], "01": true, "text": "t",
+        });
+        for pointer in [
+            "",
+            "/",
+            "/a~1b/m~0n/1/x",
+            "/a~1b/m~0n/01",
+            "/list/0",
+            "/list/00",
+            "/list/-",
+            "/list/+0",
+            "/list/1",
+            "/01",
+            "/text/0",
+            "/none",
+            "/a~1b",
+        ] {
+            assert_eq!(
+                found(&document, pointer).as_ref(),
+                document.pointer(pointer),
+                "{pointer}"
+            );
+        }
+    }
+
+    /// Proves: F-heavy
+    #[test]
+    fn what_is_deep_beside_it_is_no_obstacle() {
+        let text = format!(
+            r#"{{"workload":{}{},"runId":"r"}}"#,
+            "[".repeat(5000),
+            "]".repeat(5000)
+        );
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        assert_eq!(text_at(raw, &["/runId".to_owned()]).as_deref(), Some("r"));
+    }
 }

@@ -1,15 +1,21 @@
 //! The CRDs and the admission policy that a cluster needs for Runs, as objects and as YAML. `crds/` is
 //! written from this by `make generate`; a test fails if the two differ.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec, Validation,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, JSON, JSONSchemaProps,
     JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ClusterWorkspace, Run, Workspace, policy};
+use super::{ClusterWorkspace, Run, Workspace, names, schema};
 
 /// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
@@ -55,8 +61,8 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
 /// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
 /// the same types.
 pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
-    let policy = document("the admission policy", &policy::policy())?;
-    let binding = document("the policy's binding", &policy::binding())?;
+    let policy = document("the admission policy", &policy())?;
+    let binding = document("the policy's binding", &policy_binding())?;
     let files = [
         ("runs.yaml", document("the CRD of Run", &run())?),
         (
@@ -157,5 +163,66 @@ fn tidy(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
         tidy(values);
+    }
+}
+
+/// Name of the admission policy and of its binding.
+pub const POLICY: &str = "workload.runs.run-operator.dev";
+
+/// The admission policy: an update of a Run leaves its workload as it is. The second check that protects
+/// `spec.workload`.
+///
+/// A CRD's rule compares only the keys that its schema names, and `workload` is open:
+/// `{image, a: 1}` and `{image, b: 1}` are equal to it. A policy compares the objects as they are.
+pub fn policy() -> ValidatingAdmissionPolicy {
+    let updates_of_runs = NamedRuleWithOperations {
+        api_groups: Some(vec![names::GROUP.to_owned()]),
+        api_versions: Some(vec!["*".to_owned()]),
+        operations: Some(vec!["UPDATE".to_owned()]),
+        resources: Some(vec!["runs".to_owned()]),
+        scope: Some("Namespaced".to_owned()),
+        ..NamedRuleWithOperations::default()
+    };
+    ValidatingAdmissionPolicy {
+        metadata: named(),
+        spec: Some(ValidatingAdmissionPolicySpec {
+            failure_policy: Some("Fail".to_owned()),
+            match_constraints: Some(MatchResources {
+                match_policy: Some("Equivalent".to_owned()),
+                resource_rules: Some(vec![updates_of_runs]),
+                // The server's defaults: GitOps tools see no difference.
+                namespace_selector: Some(LabelSelector::default()),
+                object_selector: Some(LabelSelector::default()),
+                exclude_resource_rules: None,
+            }),
+            validations: Some(vec![Validation {
+                expression: "object.spec.workload == oldObject.spec.workload".to_owned(),
+                message: Some(format!("spec.workload: {}", schema::WORKLOAD_MESSAGE)),
+                // The status code of the CRD's own rules: clients see one kind of refusal.
+                reason: Some("Invalid".to_owned()),
+                ..Validation::default()
+            }]),
+            ..ValidatingAdmissionPolicySpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// The binding that puts the policy in force in every namespace.
+pub fn policy_binding() -> ValidatingAdmissionPolicyBinding {
+    ValidatingAdmissionPolicyBinding {
+        metadata: named(),
+        spec: ValidatingAdmissionPolicyBindingSpec {
+            policy_name: POLICY.to_owned(),
+            validation_actions: vec!["Deny".to_owned()],
+            ..ValidatingAdmissionPolicyBindingSpec::default()
+        },
+    }
+}
+
+fn named() -> ObjectMeta {
+    ObjectMeta {
+        name: Some(POLICY.to_owned()),
+        ..ObjectMeta::default()
     }
 }

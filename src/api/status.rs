@@ -1,12 +1,13 @@
 //! The status of a `Run`: the observed state of its run.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::conditions::words;
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
-use super::workspace_ref::WorkspaceKind;
-use super::{Reason, limits, schema};
+use super::{Reason, WorkspaceKind, limits, schema};
 
 /// Observed state of the run.
 // Bounded: under 32 KiB whatever the service sends (`limits`).
@@ -111,46 +112,26 @@ pub struct RunStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The operator's summary of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-pub enum Phase {
-    /// The service has not accepted the run yet.
-    Pending,
-    /// The run is at the service. A state that the contract file does not map is Active too.
-    Active,
-    /// A cancellation was requested and the run is not seen to have ended.
-    Cancelling,
-    /// The run succeeded.
-    Succeeded,
-    /// The run failed, or the service no longer knows it.
-    Failed,
-    /// The run was cancelled.
-    Cancelled,
+words! {
+    /// The operator's summary of a run.
+    #[derive(Deserialize, Serialize, JsonSchema)]
+    pub enum Phase {
+        /// The service has not accepted the run yet.
+        Pending,
+        /// The run is at the service. A state that the contract file does not map is Active too.
+        Active,
+        /// A cancellation was requested and the run is not seen to have ended.
+        Cancelling,
+        /// The run succeeded.
+        Succeeded,
+        /// The run failed, or the service no longer knows it.
+        Failed,
+        /// The run was cancelled.
+        Cancelled,
+    }
 }
 
 impl Phase {
-    /// Every phase.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Active,
-        Self::Cancelling,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    /// The word in the status.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Active => "Active",
-            Self::Cancelling => "Cancelling",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-
     /// Whether the run has ended. Terminal is absorbing.
     pub fn terminal(self) -> bool {
         match self {
@@ -261,6 +242,12 @@ pub struct Refusal {
 fn reason_of_refusal<'de, D: Deserializer<'de>>(stored: D) -> Result<Reason, D::Error> {
     let name = String::deserialize(stored)?;
     Ok(Reason::named(&name).unwrap_or(Reason::Refused))
+}
+
+/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
+/// that is read back.
+pub fn whole_seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 #[cfg(test)]

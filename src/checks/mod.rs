@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::util::error_chain;
 
-pub use cluster::api_server;
+pub use cluster::{KubernetesVersion, MINIMUM, api_server};
 pub use operator::{Deployed, at_work};
 pub use service::{Target, TargetError, Trial};
 pub use workspaces::{Workspaces, workspaces};

@@ -7,8 +7,7 @@ use jiff::Timestamp;
 
 use crate::api::{
     limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS, MAX_STATE},
-    status::{EventRecord, RunStatus},
-    time::whole_seconds,
+    status::{EventRecord, RunStatus, whole_seconds},
 };
 
 use super::truncate::cut;

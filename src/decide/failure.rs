@@ -9,8 +9,7 @@ use crate::api::{
     Contract, Reason,
     contract::CodeClass,
     limits::{MAX_CODE, MAX_REQUEST_ID},
-    status::LastError,
-    time::whole_seconds,
+    status::{LastError, whole_seconds},
 };
 
 use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};

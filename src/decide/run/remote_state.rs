@@ -5,7 +5,7 @@ use crate::api::{
     conditions::find,
     contract::StateClass,
     limits::{MAX_REQUEST_ID, MAX_STATE},
-    time::whole_seconds,
+    status::whole_seconds,
 };
 use crate::decide::{
     Stream,

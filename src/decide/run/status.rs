@@ -1,6 +1,10 @@
 //! Writes the status: conditions, values in force, latest error.
 
-use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
+use crate::api::{
+    RunStatus,
+    limits::MAX_REQUEST_ID,
+    status::{LastError, whole_seconds},
+};
 use crate::decide::{
     conditions::{Conditions, apply},
     failure::{CallFailures, Class},
