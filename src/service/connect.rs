@@ -12,8 +12,7 @@ use rustls::{RootCertStore, crypto::CryptoProvider};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::contract::Contract;
-use crate::util::sha256;
-use crate::util::{error_chain, lock};
+use crate::util::{error_chain, lock, sha256};
 
 use super::{BaseUrl, Observer};
 
@@ -162,20 +161,16 @@ fn system_tls() -> Result<rustls::ClientConfig, ConfigError> {
 /// The only certificates to trust; `None` means the system's. Plain http trusts none, and so works on a system without
 /// any; a bundle that can't be read is an error there, too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
-    let given = config.ca_pem.as_deref().map(bundle).transpose()?;
-    if config.base_url.is_https() {
-        Ok(given)
-    } else {
-        Ok(Some(Vec::new()))
-    }
-}
-
-fn bundle(pem: &[u8]) -> Result<Vec<Certificate>, ConfigError> {
-    let roots = Certificate::from_pem_bundle(pem).map_err(ConfigError::ReadCa)?;
-    if roots.is_empty() {
+    let given = config.ca_pem.as_deref().map(Certificate::from_pem_bundle);
+    let given = given.transpose().map_err(ConfigError::ReadCa)?;
+    if given.as_ref().is_some_and(Vec::is_empty) {
         return Err(ConfigError::EmptyCa);
     }
-    Ok(roots)
+    Ok(if config.base_url.is_https() {
+        given
+    } else {
+        Some(Vec::new())
+    })
 }
 
 /// Settings common to all clients. The call's own time limit is set by the caller.
