@@ -1,11 +1,11 @@
-//! Condition types and reasons: the vocabulary of every status.
+//! What every status has: conditions with their types and reasons, the latest error, and times.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::status::whole_seconds;
+use super::limits;
 
 /// An enum of words of the API, each a variant of the same name.
 macro_rules! words {
@@ -255,4 +255,41 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
 /// Whether the condition `kind` is present and True.
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|c| c.status == "True")
+}
+
+/// The latest error of a call for this object.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastError {
+    /// The service's stable code for the error, or the operator's code for an error without one.
+    // Rule 8.
+    #[schemars(length(max = limits::MAX_CODE))]
+    pub code: String,
+    /// The HTTP status, if there was an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 999))]
+    pub http_status: Option<i32>,
+    /// The request's id, for support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_REQUEST_ID))]
+    pub request_id: Option<String>,
+    /// Whether the operator retries automatically.
+    pub retryable: bool,
+    /// Description of the error, for a person.
+    #[schemars(length(max = limits::MAX_MESSAGE))]
+    pub message: String,
+    /// Time of the error.
+    pub time: Time,
+    /// Consecutive failed attempts.
+    #[schemars(range(min = 0))]
+    pub attempts: i64,
+    /// Time of the next attempt; absent if none is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+}
+
+/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
+/// that is read back.
+pub fn whole_seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

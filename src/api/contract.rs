@@ -2,72 +2,18 @@
 //! correct them without a new build. The default is `contract/profile.yaml`.
 
 use std::collections::HashMap;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
-use serde_saphyr::UserMessageFormatter;
-
-use super::status::Phase;
 
 mod profile;
 
-pub use profile::{Limits, Timeouts};
+pub use profile::{CodeClass, ContractError, Limits, Misread, StateClass, Timeouts};
 
-use profile::Profile;
+use profile::{Profile, invalid};
 
 /// The contract file that is compiled in, with its comments.
 pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
-
-/// Meaning of a state of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateClass {
-    /// Waiting to run.
-    Pending,
-    /// Running.
-    Active,
-    /// A cancellation is in progress at the service.
-    Cancelling,
-    /// Ended with success.
-    Succeeded,
-    /// Ended with a failure.
-    Failed,
-    /// Cancelled.
-    Cancelled,
-    /// Not in the contract file: shown verbatim, never guessed to be terminal.
-    Unmapped,
-}
-
-impl StateClass {
-    /// The terminal phase of this state, if it is an end.
-    pub fn terminal(self) -> Option<Phase> {
-        match self {
-            Self::Succeeded => Some(Phase::Succeeded),
-            Self::Failed => Some(Phase::Failed),
-            Self::Cancelled => Some(Phase::Cancelled),
-            Self::Pending | Self::Active | Self::Cancelling | Self::Unmapped => None,
-        }
-    }
-}
-
-/// Meaning of a problem's code (rules 8 and 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeClass {
-    /// 409: an approval is missing.
-    ApprovalConflict,
-    /// 409: a version differs.
-    VersionConflict,
-    /// 409: the key was used for another request.
-    IdempotencyConflict,
-    /// 409: an earlier request with the key is still in progress.
-    IdempotencyInProgress,
-    /// 404: this run does not exist.
-    RunNotFound,
-    /// Not in the contract file.
-    Unknown,
-}
 
 /// The contract file, checked. Durations are whole seconds, sizes are bytes.
 #[derive(Clone, Debug)]
@@ -252,81 +198,6 @@ fn is_index(name: &str) -> bool {
 
 fn unescaped(name: &str) -> String {
     name.replace("~1", "/").replace("~0", "~")
-}
-
-/// Characters of a line that are repeated.
-const QUOTED: usize = 80;
-
-/// Reason why a contract file is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum ContractError {
-    /// Not YAML, a field is missing, unknown or of the wrong type.
-    #[error("failed to read the contract file")]
-    Parse(#[source] Misread),
-    /// The `OpenAPI` document of the API, not the file of names and numbers.
-    #[error(
-        "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
-         `kubectl runop contract show` prints one to begin from"
-    )]
-    OpenApi,
-    /// Readable, but meaningless.
-    #[error("the contract file is wrong at {field}: {problem}")]
-    Invalid {
-        /// Path of the field.
-        field: String,
-        /// The mistake, and its correction.
-        problem: String,
-    },
-}
-
-/// The YAML reader's error, and its line.
-#[derive(Debug)]
-pub struct Misread {
-    error: String,
-    line: Option<String>,
-}
-
-impl fmt::Display for Misread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.line {
-            Some(line) => write!(f, "{}, which reads {line:?}", self.error),
-            None => f.write_str(&self.error),
-        }
-    }
-}
-
-impl std::error::Error for Misread {}
-
-/// Whether a text is an `OpenAPI` document.
-#[derive(Deserialize)]
-struct OpenApi {
-    #[serde(alias = "swagger")]
-    #[expect(dead_code, reason = "only its presence counts")]
-    openapi: IgnoredAny,
-}
-
-impl ContractError {
-    fn misread(yaml: &str, error: &serde_saphyr::Error) -> Self {
-        if serde_saphyr::from_str::<OpenApi>(yaml).is_ok() {
-            return Self::OpenApi;
-        }
-        let line = error.location().and_then(|location| {
-            let above = usize::try_from(location.line()).ok()?.checked_sub(1)?;
-            let line = yaml.lines().nth(above)?.trim();
-            (!line.is_empty()).then(|| line.chars().take(QUOTED).collect())
-        });
-        Self::Parse(Misread {
-            error: error.render_with_formatter(&UserMessageFormatter),
-            line,
-        })
-    }
-}
-
-fn invalid<T>(field: &str, problem: String) -> Result<T, ContractError> {
-    Err(ContractError::Invalid {
-        field: field.to_owned(),
-        problem,
-    })
 }
 
 #[cfg(test)]

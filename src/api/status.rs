@@ -1,10 +1,10 @@
 //! The status of a `Run`: the observed state of its run.
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use super::conditions::LastError;
 use super::conditions::words;
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
 use super::{Reason, WorkspaceKind, limits, schema};
@@ -190,37 +190,6 @@ pub struct EventRecord {
     pub data: Option<String>,
 }
 
-/// The latest error of a call for this object.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LastError {
-    /// The service's stable code for the error, or the operator's code for an error without one.
-    // Rule 8.
-    #[schemars(length(max = limits::MAX_CODE))]
-    pub code: String,
-    /// The HTTP status, if there was an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 999))]
-    pub http_status: Option<i32>,
-    /// The request's id, for support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::MAX_REQUEST_ID))]
-    pub request_id: Option<String>,
-    /// Whether the operator retries automatically.
-    pub retryable: bool,
-    /// Description of the error, for a person.
-    #[schemars(length(max = limits::MAX_MESSAGE))]
-    pub message: String,
-    /// Time of the error.
-    pub time: Time,
-    /// Consecutive failed attempts.
-    #[schemars(range(min = 0))]
-    pub attempts: i64,
-    /// Time of the next attempt; absent if none is planned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_attempt: Option<Time>,
-}
-
 /// The answer that ended a submission.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -242,12 +211,6 @@ pub struct Refusal {
 fn reason_of_refusal<'de, D: Deserializer<'de>>(stored: D) -> Result<Reason, D::Error> {
     let name = String::deserialize(stored)?;
     Ok(Reason::named(&name).unwrap_or(Reason::Refused))
-}
-
-/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
-/// that is read back.
-pub fn whole_seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use kube::{CustomResource, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{conditions::words, limits, names, schema, status::LastError};
+use super::conditions::{LastError, words};
+use super::{limits, names, schema};
 
 /// The service that the Runs of a namespace are submitted to, and the Secret with the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
