@@ -87,7 +87,7 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
         if let Some(outcome) = outcome
             && late.is_none_or(|late| Instant::now() >= late)
         {
-            return tell(cluster, &run, outcome, wait.output);
+            return report_end(cluster, &run, outcome, wait.output);
         }
         progress(&mut shown, state(&run));
         tokio::select! {
@@ -103,11 +103,11 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
             () = &mut timeout => {
                 let state = summary(&run, wall());
                 eprintln!("error: timed out waiting for {}: {state}", run.reference());
-                go_on(cluster, &name);
+                report_still_running(cluster, &name);
                 return Ok(End::TimedOut);
             }
             () = &mut interrupted => {
-                go_on(cluster, &name);
+                report_still_running(cluster, &name);
                 return Ok(End::Interrupted);
             }
         }
@@ -189,7 +189,7 @@ async fn interrupted() {
 }
 
 /// Says how the wait ended.
-fn tell(
+fn report_end(
     cluster: &Cluster,
     run: &Run,
     outcome: Outcome,
@@ -220,15 +220,11 @@ fn tell(
 /// A Run that ended before it was deleted has ended; any other is gone.
 fn gone(cluster: &Cluster, run: &Run, wait: Wait) -> Result<End, ToolError> {
     let outcome = outcome(run, wait.goal).filter(|_| run.ended());
-    tell(
-        cluster,
-        run,
-        outcome.unwrap_or(Outcome::Deleted),
-        wait.output,
-    )
+    let outcome = outcome.unwrap_or(Outcome::Deleted);
+    report_end(cluster, run, outcome, wait.output)
 }
 
-fn go_on(cluster: &Cluster, name: &str) {
+fn report_still_running(cluster: &Cluster, name: &str) {
     let again = cluster.command(&format!("wait {name}"));
     eprintln!("{name} was not cancelled and goes on. To wait again: {again}");
 }

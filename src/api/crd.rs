@@ -24,23 +24,11 @@ const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An object has no JSON form.
-    #[error("failed to read the fields of {object}")]
-    ReadFields {
-        /// The object.
-        object: &'static str,
-        /// The error of the JSON library.
-        #[source]
-        source: serde_json::Error,
-    },
+    #[error("failed to read the fields of a custom resource definition or of its policy")]
+    ReadFields(#[from] serde_json::Error),
     /// An object has no YAML form.
-    #[error("failed to print {object} as YAML")]
-    PrintYaml {
-        /// The object.
-        object: &'static str,
-        /// The error of the YAML library.
-        #[source]
-        source: serde_saphyr::ser::Error,
-    },
+    #[error("failed to print a custom resource definition or its policy as YAML")]
+    PrintYaml(#[from] serde_saphyr::ser::Error),
 }
 
 /// The CRD of [`Run`].
@@ -61,25 +49,12 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
 /// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
 /// the same types.
 pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
-    let policy = document("the admission policy", &policy())?;
-    let binding = document("the policy's binding", &policy_binding())?;
+    let (policy, binding) = (document(&policy())?, document(&policy_binding())?);
     let files = [
-        ("runs.yaml", document("the CRD of Run", &run())?),
-        (
-            "workspaces.yaml",
-            document("the CRD of Workspace", &workspace())?,
-        ),
-        (
-            "clusterworkspaces.yaml",
-            document("the CRD of ClusterWorkspace", &cluster_workspace())?,
-        ),
-        (
-            "policy.yaml",
-            format!(
-                "{policy}---
-{binding}"
-            ),
-        ),
+        ("runs.yaml", document(&run())?),
+        ("workspaces.yaml", document(&workspace())?),
+        ("clusterworkspaces.yaml", document(&cluster_workspace())?),
+        ("policy.yaml", format!("{policy}---\n{binding}")),
     ];
     Ok(files
         .map(|(name, text)| (name, format!("{HEADER}{text}")))
@@ -92,14 +67,12 @@ pub fn yaml() -> Result<String, Error> {
     Ok(texts.join("---\n"))
 }
 
-fn document<T: Serialize>(object: &'static str, value: &T) -> Result<String, Error> {
-    let mut value =
-        serde_json::to_value(value).map_err(|source| Error::ReadFields { object, source })?;
+fn document<T: Serialize>(object: &T) -> Result<String, Error> {
+    let mut value = serde_json::to_value(object)?;
     whole_numbers(&mut value);
     // Each text on one line, however long: a changed word is a changed line.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&value, options)
-        .map_err(|source| Error::PrintYaml { object, source })
+    Ok(serde_saphyr::to_string_with_options(&value, options)?)
 }
 
 /// A bound is a float in the CRD's type: 1 would be printed as 1.0.

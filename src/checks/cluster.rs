@@ -127,16 +127,17 @@ impl KubernetesVersion {
 
     /// Some distributions write `35+`.
     fn parse(major: &str, minor: &str) -> Option<Self> {
+        let digits = |text: &str| {
+            text.split(|c: char| !c.is_ascii_digit())
+                .next()?
+                .parse()
+                .ok()
+        };
         Some(Self {
-            major: leading_number(major)?,
-            minor: leading_number(minor)?,
+            major: digits(major)?,
+            minor: digits(minor)?,
         })
     }
-}
-
-fn leading_number(text: &str) -> Option<u32> {
-    let end = text.find(|c: char| !c.is_ascii_digit());
-    text.get(..end.unwrap_or(text.len()))?.parse().ok()
 }
 
 impl fmt::Display for KubernetesVersion {

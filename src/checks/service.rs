@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use crate::api::Contract;
 use crate::contract_file::{ContractFileError, Source, load, read_up_to};
-use crate::decide::workspace::verdict::version_verdict;
 use crate::service::{AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError};
 
-use super::{Check, Finding, Verdict};
+use super::{Check, Finding};
 
 /// Bytes of a file of CA certificates; the system's own bundle has about 200 KiB.
 const LARGEST_CA: u64 = 4 << 20;
@@ -87,10 +86,7 @@ impl Target {
     pub async fn accepted(&self) -> Finding {
         let todo = "Check the base URL and the network: `kubectl runop contract check` says more.";
         match self.client.version().await {
-            Ok(answer) => match version_verdict(answer.version.as_deref(), &self.contract) {
-                Ok(why) => ACCEPTED.ok(why.message),
-                Err(why) => ACCEPTED.finding(Verdict::Fail, why.message, None),
-            },
+            Ok(answer) => ACCEPTED.version(answer.version.as_deref(), &self.contract),
             Err(failure) => ACCEPTED.fail(format!("{}.", failure.message), todo),
         }
     }

@@ -132,14 +132,14 @@ impl Client {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), who, id, resumed)?;
             let place = self.inner.http.streams.place();
-            let (head, response) = sender.open(&place.http, request, sender.limit()).await?;
-            if !head.is_media_type("text/event-stream") {
-                return Err(head.unreadable("it is no event stream", None));
+            let sent = sender.send(&place.http, request, sender.limit()).await?;
+            let answer = sent.success(&sender.redactor).await?;
+            if !answer.head.is_media_type("text/event-stream") {
+                return Err(answer.head.unreadable("it is no event stream", None));
             }
+            let status = answer.head.status;
             let redactor = Arc::clone(&sender.redactor);
-            let status = head.status;
-            let stream =
-                EventStream::new(head, (response, place), &sender.contract, redactor, resumed);
+            let stream = EventStream::new(answer, place, &sender.contract, redactor, resumed);
             Ok((status, stream))
         };
         sender.reported(Operation::RunEvents, attempt).await
@@ -162,7 +162,9 @@ impl Client {
         let attempt = async {
             let request = Request::public(self.base_url(), path)?;
             let http = &self.inner.http.checks;
-            let (head, body) = sender.send(http, request, sender.limit()).await?;
+            let mut sent = sender.send(http, request, sender.limit()).await?;
+            let body = sent.body(sender.contract.limits().body_bytes).await?;
+            let head = sent.head;
             let answer = RawAnswer {
                 status: head.status.as_u16(),
                 media_type: head.media_type,
@@ -191,10 +193,15 @@ impl Client {
             _ => (&http.calls, sender.limit()),
         };
         let attempt = async {
-            let (head, body) = sender.accepted(http, request?, limit).await?;
-            let status = head.status;
+            let sent = sender.send(http, request?, limit).await?;
+            let mut sent = sent.success(&sender.redactor).await?;
+            let (most, status) = (sender.contract.limits().body_bytes, sent.head.status);
+            let Some(body) = sent.body(most).await? else {
+                let defect = format!("it is larger than {most} bytes");
+                return Err(sent.head.unreadable(&defect, None));
+            };
             let answer = Answer {
-                head,
+                head: sent.head,
                 body,
                 contract: Arc::clone(&sender.contract),
                 redactor: Arc::clone(&sender.redactor),

@@ -109,17 +109,7 @@ impl HttpClients {
         Ok(Self {
             calls: client(false)?,
             checks: client(false)?,
-            streams: StreamClients::new(
-                streams,
-                client(true)?,
-                Box::new(move || {
-                    let made = client(true);
-                    made.inspect_err(|error| {
-                        tracing::warn!(error = %error_chain(error), "failed to make one more client for event streams");
-                    })
-                    .ok()
-                }),
-            ),
+            streams: StreamClients::new(streams, client(true)?, Box::new(move || client(true))),
         })
     }
 }
@@ -236,8 +226,8 @@ impl HttpPool {
     }
 }
 
-/// Makes one more client, if that is possible.
-type Build = Box<dyn Fn() -> Option<reqwest::Client> + Send + Sync>;
+/// Makes one more client.
+type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
 /// The clients for the event streams of one service, apart from those of calls: streams that last would use up a
 /// connection's limit of concurrent requests.
@@ -275,10 +265,14 @@ impl StreamClients {
     pub(super) fn place(&self) -> Place {
         let mut clients = lock(&self.clients);
         let free = |(_, places): &&(_, Arc<Semaphore>)| places.available_permits() > 0;
-        if clients.iter().find(free).is_none()
-            && let Some(more) = (self.build)()
-        {
-            clients.push((more, Arc::new(Semaphore::new(self.most))));
+        if clients.iter().find(free).is_none() {
+            match (self.build)() {
+                Ok(more) => clients.push((more, Arc::new(Semaphore::new(self.most)))),
+                Err(error) => {
+                    let error = error_chain(&error);
+                    tracing::warn!(error, "failed to make one more client for event streams");
+                }
+            }
         }
         let fullest = clients
             .iter()
@@ -356,7 +350,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = || {
             let client = reqwest::Client::builder().tls_certs_only([]).build();
-            client.ok()
+            client.map_err(ConfigError::BuildClient)
         };
         StreamClients::new(100, build().unwrap(), Box::new(build))
     }
@@ -393,7 +387,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = reqwest::Client::builder().tls_certs_only([]);
         let first = builder.user_agent("first").build().unwrap();
-        let clients = StreamClients::new(2, first, Box::new(|| None));
+        let clients = StreamClients::new(2, first, Box::new(|| Err(ConfigError::NoSystemRoots)));
         for place in places(&clients, 5) {
             let client = format!("{:?}", place.http);
             assert!(client.contains("first"), "{client}");

@@ -401,72 +401,13 @@ impl Sender {
         result.map(|(_, value)| value)
     }
 
-    /// Sends a request and reads the answer, whatever its status; no body if it is larger than the contract file's
-    /// `bodyBytes`.
+    /// Sends a request and reads the answer's head.
     pub(super) async fn send(
         &self,
         http: &reqwest::Client,
         request: Request,
         limit: Deadline,
-    ) -> Result<(Head, Option<Bytes>), Failure> {
-        let (head, mut response) = self.begin(http, request, limit).await?;
-        let most = self.contract.limits().body_bytes;
-        let body = body(&head, &mut response, most, limit).await?;
-        Ok((head, body))
-    }
-
-    /// Sends a request and reads the answer's head; any status but a 2xx is a failure.
-    pub(super) async fn open(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), Failure> {
-        let (head, mut response) = self.begin(http, request, limit).await?;
-        let status = head.status;
-        if status.is_success() && !head.compressed {
-            return Ok((head, response));
-        }
-        if status.is_client_error() || status.is_server_error() {
-            // A body that is no problem is not read: nothing may be concluded from it.
-            let body = if head.is_media_type(PROBLEM) {
-                body(&head, &mut response, PROBLEM_BYTES, limit).await?
-            } else {
-                None
-            };
-            return Err(refused(head, body.as_deref(), &self.redactor));
-        }
-        let defect = if status.is_success() {
-            COMPRESSED
-        } else if status.is_redirection() {
-            "it is a redirect, and redirects are not followed; correct the base URL"
-        } else {
-            "its status has no meaning here"
-        };
-        Err(head.unreadable(defect, None))
-    }
-
-    /// The same, with the whole body of a 2xx.
-    pub(super) async fn accepted(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Bytes), Failure> {
-        let (head, mut response) = self.open(http, request, limit).await?;
-        let most = self.contract.limits().body_bytes;
-        match body(&head, &mut response, most, limit).await? {
-            Some(body) => Ok((head, body)),
-            None => Err(head.unreadable(&format!("it is larger than {most} bytes"), None)),
-        }
-    }
-
-    async fn begin(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), Failure> {
+    ) -> Result<Incoming, Failure> {
         if let Some(token) = &request.token {
             self.redactor.remember(token);
         }
@@ -476,33 +417,65 @@ impl Sender {
             return Err(Failure::new(FailureKind::NoAnswer, text));
         };
         let response = sent.map_err(unanswered)?;
-        let head = Head::read(&response, &self.redactor);
-        Ok((head, response))
+        Ok(Incoming {
+            head: Head::read(&response, &self.redactor),
+            response,
+            limit,
+        })
     }
 }
 
-/// Reads a body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a `Content-Length` may
-/// be wrong or absent.
-async fn body(
-    head: &Head,
-    response: &mut Response,
-    most: usize,
+/// An answer whose body is still to be read.
+pub(super) struct Incoming {
+    pub(super) head: Head,
+    pub(super) response: Response,
     limit: Deadline,
-) -> Result<Option<Bytes>, Failure> {
-    let announced = response.content_length().unwrap_or(0);
-    if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
-        return Ok(None);
+}
+
+impl Incoming {
+    /// Any status but a 2xx is a failure.
+    pub(super) async fn success(mut self, redactor: &Redactor) -> Result<Self, Failure> {
+        let status = self.head.status;
+        if status.is_success() && !self.head.compressed {
+            return Ok(self);
+        }
+        if status.is_client_error() || status.is_server_error() {
+            // A body that is no problem is not read: nothing may be concluded from it.
+            let body = if self.head.is_media_type(PROBLEM) {
+                self.body(PROBLEM_BYTES).await?
+            } else {
+                None
+            };
+            return Err(refused(self.head, body.as_deref(), redactor));
+        }
+        let defect = if status.is_success() {
+            COMPRESSED
+        } else if status.is_redirection() {
+            "it is a redirect, and redirects are not followed; correct the base URL"
+        } else {
+            "its status has no meaning here"
+        };
+        Err(self.head.unreadable(defect, None))
     }
-    let mut body = BytesMut::new();
-    loop {
-        match timeout_at(limit.at, response.chunk()).await {
-            Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
-            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-            Ok(Ok(None)) => return Ok(Some(body.freeze())),
-            Ok(Err(error)) => return Err(head.cut(REST_LOST, Some(&error.without_url()))),
-            Err(_) => {
-                let how = format!("it did not end within {} s", limit.seconds);
-                return Err(head.cut(&how, None));
+
+    /// Reads the body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a
+    /// `Content-Length` may be wrong or absent.
+    pub(super) async fn body(&mut self, most: usize) -> Result<Option<Bytes>, Failure> {
+        let announced = self.response.content_length().unwrap_or(0);
+        if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
+            return Ok(None);
+        }
+        let mut body = BytesMut::new();
+        loop {
+            match timeout_at(self.limit.at, self.response.chunk()).await {
+                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => return Ok(Some(body.freeze())),
+                Ok(Err(error)) => return Err(self.head.cut(REST_LOST, Some(&error.without_url()))),
+                Err(_) => {
+                    let how = format!("it did not end within {} s", self.limit.seconds);
+                    return Err(self.head.cut(&how, None));
+                }
             }
         }
     }
