@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -25,12 +25,12 @@ use kube::api::PostParams;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::Probe;
-use run_operator::util::{error_chain, lock};
+use run_operator::util::error_chain;
 
 use super::certificate::Certificates;
 use super::server::{
@@ -42,14 +42,10 @@ const CONNECTIONS: usize = 32;
 /// Time for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// Time for both reviews of a token, the wait for a permit or for another scrape's review included.
+/// Time for both reviews of a token, the wait for other tokens' reviews included.
 const REVIEW: Duration = Duration::from_secs(5);
-/// Reviews at the same time: wrong tokens can't flood the API server.
-const REVIEWS: usize = 4;
 /// Age at which a verdict is no longer used: a permission that is taken away ends after this time.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// Verdicts beyond which those that allow nothing are dropped: wrong tokens take no memory, and no scraper's place.
-const MAX_VERDICTS: usize = 256;
 
 /// All that the listener needs.
 pub(crate) struct SecureMetrics {
@@ -152,7 +148,7 @@ fn unauthorized() -> Answer {
 }
 
 /// The API server's verdict on a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Verdict {
     Allowed,
     /// No valid token.
@@ -163,15 +159,14 @@ enum Verdict {
 
 /// A hash of a token with this process's salt: of no use to anyone who reads it.
 type Key = [u8; 32];
-/// A verdict, or the place for one that is being asked for.
-type Cell = Arc<OnceCell<Verdict>>;
 
 /// Reviews by the API server, and their recent results.
 struct Reviews {
     client: kube::Client,
-    permits: Semaphore,
     salt: [u8; 16],
-    verdicts: Mutex<HashMap<Key, (Instant, Cell)>>,
+    /// Locked during a review: wrong tokens can't flood the API server, and simultaneous scrapes with one token share
+    /// its review.
+    verdicts: Mutex<HashMap<Key, (Instant, Verdict)>>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,
 }
@@ -180,7 +175,6 @@ impl Reviews {
     fn new(client: kube::Client) -> Self {
         Self {
             client,
-            permits: Semaphore::new(REVIEWS),
             salt: uuid::Uuid::new_v4().into_bytes(),
             verdicts: Mutex::default(),
             failing: AtomicBool::new(false),
@@ -189,10 +183,8 @@ impl Reviews {
 
     /// The verdict on a token, at most ten seconds old; `None` if the API server can't be asked.
     async fn verdict(&self, token: &SecretString) -> Option<Verdict> {
-        let cell = self.cell(token);
-        let review = cell.get_or_try_init(|| self.review(token));
-        let error = match timeout(REVIEW, review).await {
-            Ok(Ok(verdict)) => return Some(*verdict),
+        let error = match timeout(REVIEW, self.recent_verdict(token)).await {
+            Ok(Ok(verdict)) => return Some(verdict),
             Ok(Err(error)) => error_chain(&error),
             Err(_) => format!("no answer within {REVIEW:?}"),
         };
@@ -205,31 +197,20 @@ impl Reviews {
         None
     }
 
-    /// The token's cell. Simultaneous requests with one token share it, and so one review.
-    fn cell(&self, token: &SecretString) -> Cell {
+    async fn recent_verdict(&self, token: &SecretString) -> kube::Result<Verdict> {
         let hash = Sha256::new().chain_update(self.salt);
         let key: Key = hash.chain_update(token.expose_secret()).finalize().into();
-        let now = Instant::now();
-        let mut verdicts = lock(&self.verdicts);
-        let fresh = |since: Instant| now.saturating_duration_since(since) < MAX_AGE;
-        if let Some((_, cell)) = verdicts.get(&key).filter(|(since, _)| fresh(*since)) {
-            return Arc::clone(cell);
+        let mut verdicts = self.verdicts.lock().await;
+        verdicts.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
+        if let Some((_, verdict)) = verdicts.get(&key) {
+            return Ok(*verdict);
         }
-        let full = verdicts.len() >= MAX_VERDICTS;
-        verdicts.retain(|_, (since, cell)| {
-            fresh(*since) && (!full || cell.get() == Some(&Verdict::Allowed))
-        });
-        let cell = Cell::default();
-        verdicts.insert(key, (now, Arc::clone(&cell)));
-        cell
-    }
-
-    async fn review(&self, token: &SecretString) -> kube::Result<Verdict> {
-        let _permit = self.permits.acquire().await;
+        let since = Instant::now();
         let verdict = match self.authenticate(token).await? {
             Some(user) => self.authorize(user).await?,
             None => Verdict::Unauthenticated,
         };
+        verdicts.insert(key, (since, verdict));
         if self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!("scrapers' tokens are reviewed again");
         }
