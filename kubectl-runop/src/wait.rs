@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 
-use run_operator::api::{Phase, names};
+use run_operator::api::{Phase, finalizer};
 use run_operator::checks::Refused;
 use run_operator::clock::wall;
 
@@ -82,7 +82,8 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
             print_events(&run, &mut printed)?;
         }
         let outcome = outcome(&run, wait.goal);
-        let awaits_events = wait.events && run.ended() && is_held(&run);
+        // The operator releases the object once the last events are in its status.
+        let awaits_events = wait.events && run.ended() && finalizer::present(&run.metadata);
         let late = awaits_events.then(|| *late.get_or_insert_with(|| Instant::now() + LATE));
         if let Some(outcome) = outcome
             && late.is_none_or(|late| Instant::now() >= late)
@@ -120,12 +121,6 @@ fn progress(shown: &mut String, line: String) {
         eprintln!("{line}");
         *shown = line;
     }
-}
-
-/// The operator releases the object once the last events are in its status.
-fn is_held(run: &Run) -> bool {
-    let mut finalizers = run.metadata.finalizers.iter().flatten();
-    finalizers.any(|finalizer| finalizer == names::FINALIZER)
 }
 
 /// Prints what came since the last version. Of more than a status keeps, it says how many are missing.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::api::Contract;
-use crate::contract_file::{ContractFileError, Source, load, read_up_to};
+use crate::contract_file::{self, ContractFileError, read_up_to};
 use crate::service::{AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError};
 
 use super::{Check, Finding};
@@ -48,8 +48,8 @@ pub enum TargetError {
 pub struct Target {
     /// Its address.
     pub base_url: BaseUrl,
-    /// Where the contract is from.
-    pub source: Source,
+    /// The name of the contract file.
+    pub contract_file: String,
     /// The contract.
     pub contract: Arc<Contract>,
     /// A client of it, without a token.
@@ -59,8 +59,8 @@ pub struct Target {
 impl Target {
     /// Reads the files and the URL.
     pub fn new(base_url: &str, trial: &Trial) -> Result<Self, TargetError> {
-        let source = Source::file_or_builtin(trial.contract.as_deref());
-        let contract = Arc::new(load(&source)?);
+        let file = trial.contract.as_deref();
+        let contract = Arc::new(contract_file::load(file)?);
         let allowed = AllowList::parse([base_url], trial.allow_insecure_http)?;
         let base_url = BaseUrl::parse(base_url, &allowed)?;
         let read = |path: &PathBuf| {
@@ -76,7 +76,7 @@ impl Target {
         })?;
         Ok(Self {
             base_url,
-            source,
+            contract_file: contract_file::name(file),
             contract,
             client,
         })

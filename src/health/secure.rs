@@ -2,7 +2,7 @@
 //! (`SubjectAccessReview`).
 //!
 //! # Guarantees
-//! - A scraper costs the API server two requests in ten seconds at most: recent verdicts are kept.
+//! - A scraper costs the API server two requests in ten seconds at most: recent results are kept.
 //! - Nothing but the port's existence is shown without a valid token.
 //! - Connections, handshakes, requests and the questions to the API server are bounded in number, size and time.
 //! - A token is neither logged nor kept beyond its request.
@@ -44,7 +44,7 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Time for both reviews of a token, the wait for other tokens' reviews included.
 const REVIEW: Duration = Duration::from_secs(5);
-/// Age at which a verdict is no longer used: a permission that is taken away ends after this time.
+/// Age at which a result is no longer used: a permission that is taken away ends after this time.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// All that the listener needs.
@@ -82,7 +82,7 @@ impl SecureMetrics {
         });
         tokio::select! {
             () = serving => {}
-            () = server.certificates.follow() => {}
+            () = server.certificates.reload_on_change() => {}
         }
     }
 }
@@ -113,13 +113,13 @@ impl Server {
         let Some(token) = token else {
             return unauthorized();
         };
-        match self.reviews.verdict(&token).await {
-            Some(Verdict::Allowed) => {
+        match self.reviews.access(&token).await {
+            Some(Access::Allowed) => {
                 drop(token);
                 self.scrapes.serve(permit).await
             }
-            Some(Verdict::Unauthenticated) => unauthorized(),
-            Some(Verdict::Forbidden) => {
+            Some(Access::Unauthenticated) => unauthorized(),
+            Some(Access::Forbidden) => {
                 let why = "the token's user may not get the path /metrics\n";
                 text(StatusCode::FORBIDDEN, why)
             }
@@ -147,9 +147,9 @@ fn unauthorized() -> Answer {
     answer
 }
 
-/// The API server's verdict on a token.
+/// What the API server lets a token's user do.
 #[derive(Clone, Copy)]
-enum Verdict {
+enum Access {
     Allowed,
     /// No valid token.
     Unauthenticated,
@@ -166,7 +166,7 @@ struct Reviews {
     salt: [u8; 16],
     /// Locked during a review: wrong tokens can't flood the API server, and simultaneous scrapes with one token share
     /// its review.
-    verdicts: Mutex<HashMap<Key, (Instant, Verdict)>>,
+    recent: Mutex<HashMap<Key, (Instant, Access)>>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,
 }
@@ -176,15 +176,15 @@ impl Reviews {
         Self {
             client,
             salt: uuid::Uuid::new_v4().into_bytes(),
-            verdicts: Mutex::default(),
+            recent: Mutex::default(),
             failing: AtomicBool::new(false),
         }
     }
 
-    /// The verdict on a token, at most ten seconds old; `None` if the API server can't be asked.
-    async fn verdict(&self, token: &SecretString) -> Option<Verdict> {
-        let error = match timeout(REVIEW, self.recent_verdict(token)).await {
-            Ok(Ok(verdict)) => return Some(verdict),
+    /// What a token allows, by a review at most ten seconds old; `None` if the API server can't be asked.
+    async fn access(&self, token: &SecretString) -> Option<Access> {
+        let error = match timeout(REVIEW, self.recent_access(token)).await {
+            Ok(Ok(access)) => return Some(access),
             Ok(Err(error)) => error_chain(&error),
             Err(_) => format!("no answer within {REVIEW:?}"),
         };
@@ -197,24 +197,24 @@ impl Reviews {
         None
     }
 
-    async fn recent_verdict(&self, token: &SecretString) -> kube::Result<Verdict> {
+    async fn recent_access(&self, token: &SecretString) -> kube::Result<Access> {
         let hash = Sha256::new().chain_update(self.salt);
         let key: Key = hash.chain_update(token.expose_secret()).finalize().into();
-        let mut verdicts = self.verdicts.lock().await;
-        verdicts.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
-        if let Some((_, verdict)) = verdicts.get(&key) {
-            return Ok(*verdict);
+        let mut recent = self.recent.lock().await;
+        recent.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
+        if let Some((_, access)) = recent.get(&key) {
+            return Ok(*access);
         }
         let since = Instant::now();
-        let verdict = match self.authenticate(token).await? {
+        let access = match self.authenticate(token).await? {
             Some(user) => self.authorize(user).await?,
-            None => Verdict::Unauthenticated,
+            None => Access::Unauthenticated,
         };
-        verdicts.insert(key, (since, verdict));
+        recent.insert(key, (since, access));
         if self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!("scrapers' tokens are reviewed again");
         }
-        Ok(verdict)
+        Ok(access)
     }
 
     /// The token's user, if it is valid for this API server.
@@ -233,7 +233,7 @@ impl Reviews {
     }
 
     /// Whether the user may get `/metrics`, a path that is no resource.
-    async fn authorize(&self, user: UserInfo) -> kube::Result<Verdict> {
+    async fn authorize(&self, user: UserInfo) -> kube::Result<Access> {
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: user.username,
@@ -252,8 +252,8 @@ impl Reviews {
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
         let allowed = |s: &SubjectAccessReviewStatus| s.allowed && s.denied != Some(true);
         Ok(match reviewed.status.filter(allowed) {
-            Some(_) => Verdict::Allowed,
-            None => Verdict::Forbidden,
+            Some(_) => Access::Allowed,
+            None => Access::Forbidden,
         })
     }
 }
