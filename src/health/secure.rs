@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -25,12 +25,11 @@ use kube::api::PostParams;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::Probe;
-use run_operator::util::error_chain;
+use run_operator::util::{error_chain, lock};
 
 use super::certificate::Certificates;
 use super::server::{
@@ -164,9 +163,10 @@ type Key = [u8; 32];
 struct Reviews {
     client: kube::Client,
     salt: [u8; 16],
-    /// Locked during a review: wrong tokens can't flood the API server, and simultaneous scrapes with one token share
-    /// its review.
     recent: Mutex<HashMap<Key, (Instant, Access)>>,
+    /// One review at a time: wrong tokens can't flood the API server, and simultaneous scrapes with one token share its
+    /// review.
+    reviewing: tokio::sync::Mutex<()>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,
 }
@@ -177,6 +177,7 @@ impl Reviews {
             client,
             salt: uuid::Uuid::new_v4().into_bytes(),
             recent: Mutex::default(),
+            reviewing: tokio::sync::Mutex::default(),
             failing: AtomicBool::new(false),
         }
     }
@@ -200,17 +201,24 @@ impl Reviews {
     async fn recent_access(&self, token: &SecretString) -> kube::Result<Access> {
         let hash = Sha256::new().chain_update(self.salt);
         let key: Key = hash.chain_update(token.expose_secret()).finalize().into();
-        let mut recent = self.recent.lock().await;
-        recent.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
-        if let Some((_, access)) = recent.get(&key) {
-            return Ok(*access);
+        let known = || {
+            let mut recent = lock(&self.recent);
+            recent.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
+            recent.get(&key).map(|(_, access)| *access)
+        };
+        if let Some(access) = known() {
+            return Ok(access);
+        }
+        let _turn = self.reviewing.lock().await;
+        if let Some(access) = known() {
+            return Ok(access);
         }
         let since = Instant::now();
         let access = match self.authenticate(token).await? {
             Some(user) => self.authorize(user).await?,
             None => Access::Unauthenticated,
         };
-        recent.insert(key, (since, access));
+        lock(&self.recent).insert(key, (since, access));
         if self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!("scrapers' tokens are reviewed again");
         }
