@@ -312,28 +312,23 @@ fn given(text: &str) -> Result<String, String> {
 }
 
 fn namespace(text: &str) -> Result<String, String> {
-    let name = given(text)?.trim().to_owned();
     let wrong = "a namespace has 1 to 63 lower-case letters, digits and dashes";
-    has_form(&name, 63, &['-'])
-        .then_some(name)
-        .ok_or_else(|| wrong.to_owned())
+    name(given(text)?.trim(), 63, &['-'], wrong)
 }
 
 fn lease_name(text: &str) -> Result<String, String> {
-    let name = given(text)?;
     let wrong = "a Lease has at most 253 lower-case letters, digits, dashes and dots";
-    has_form(&name, 253, &['-', '.'])
-        .then_some(name)
-        .ok_or_else(|| wrong.to_owned())
+    name(&given(text)?, 253, &['-', '.'], wrong)
 }
 
-/// Whether a name has lower-case letters and digits, and `marks` between them.
-fn has_form(name: &str, longest: usize, marks: &[char]) -> bool {
+/// A name that has lower-case letters and digits, and `marks` between them.
+fn name(text: &str, longest: usize, marks: &[char], wrong: &str) -> Result<String, String> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || marks.contains(&c);
-    name.len() <= longest
-        && name.chars().all(legal)
-        && !name.starts_with(marks)
-        && !name.ends_with(marks)
+    let bounded = !text.starts_with(marks) && !text.ends_with(marks) && text.len() <= longest;
+    if !bounded || !text.chars().all(legal) {
+        return Err(wrong.to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// Reads `127.0.0.1:8081` or `[::1]:8081`.

@@ -47,10 +47,8 @@ impl Contract {
 
     /// Meaning of a state; compared without case.
     pub fn state(&self, state: &str) -> StateClass {
-        self.states
-            .get(&state.to_lowercase())
-            .copied()
-            .unwrap_or(StateClass::Unmapped)
+        let class = self.states.get(&state.to_lowercase());
+        class.copied().unwrap_or(StateClass::Unmapped)
     }
 
     /// Meaning of a problem's code (rule 8: codes are compared exactly).
@@ -65,14 +63,11 @@ impl Contract {
 
     /// Whether the operator was reviewed against this version of the service (rule 13).
     pub fn accepts_version(&self, version: &str) -> bool {
-        self.profile
-            .version
-            .accepted
-            .iter()
-            .any(|accepted| match accepted.strip_suffix('*') {
-                Some(prefix) => version.starts_with(prefix),
-                None => version == accepted,
-            })
+        let mut accepted = self.accepted_versions().iter();
+        accepted.any(|accepted| match accepted.strip_suffix('*') {
+            Some(prefix) => version.starts_with(prefix),
+            None => version == accepted,
+        })
     }
 
     /// The accepted versions, in the file's order.
