@@ -1,55 +1,37 @@
-//! Contract files by source: a file, or compiled in.
+//! Reads contract files.
 
-use std::fmt;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::api::{Contract, contract::ContractError};
 
 /// Bytes of a contract file; the one that is compiled in has about 3,000.
 const LARGEST: u64 = 1 << 20;
 
-/// Source of a contract file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source(Option<PathBuf>);
-
-impl Source {
-    /// The file, or the compiled-in one if unset.
-    pub fn file_or_builtin(path: Option<&Path>) -> Self {
-        Self(path.map(Path::to_owned))
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            None => f.write_str("built-in"),
-            Some(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
 /// Reason why a contract file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractFileError {
     /// It can't be read.
     #[error("failed to read the contract file {0}")]
-    Read(Source, #[source] io::Error),
+    Read(String, #[source] io::Error),
     /// It is no contract file.
     #[error("failed to use the contract file {0}")]
-    Wrong(Source, #[source] Box<ContractError>),
+    Wrong(String, #[source] Box<ContractError>),
 }
 
-/// Reads and checks a contract file.
-pub fn load(from: &Source) -> Result<Contract, ContractFileError> {
-    let contract = match &from.0 {
-        None => Contract::builtin(),
-        Some(path) => {
-            let text = text(path);
-            Contract::parse(&text.map_err(|error| ContractFileError::Read(from.clone(), error))?)
-        }
+/// What a contract file is called: its path, or `built-in` for the compiled-in one.
+pub fn name(file: Option<&Path>) -> String {
+    file.map_or("built-in".to_owned(), |path| path.display().to_string())
+}
+
+/// Reads and checks a contract file, the compiled-in one if unset.
+pub fn load(file: Option<&Path>) -> Result<Contract, ContractFileError> {
+    let contract = match file.map(text).transpose() {
+        Ok(None) => Contract::builtin(),
+        Ok(Some(text)) => Contract::parse(&text),
+        Err(error) => return Err(ContractFileError::Read(name(file), error)),
     };
-    contract.map_err(|error| ContractFileError::Wrong(from.clone(), Box::new(error)))
+    contract.map_err(|error| ContractFileError::Wrong(name(file), Box::new(error)))
 }
 
 fn text(path: &Path) -> io::Result<String> {

@@ -75,8 +75,8 @@ impl Bundle<'_> {
         self.objects().await?;
         self.events().await?;
         self.operator().await?;
-        let examined = doctor::in_cluster(self.cluster, &self.args.operator, false).await;
-        self.add("doctor.json", examined.document())?;
+        let diagnosis = doctor::in_cluster(self.cluster, &self.args.operator, false).await;
+        self.add("doctor.json", diagnosis.document())?;
         let readme = readme(self.args, &self.missing);
         self.add("README.txt", readme)
     }

@@ -34,7 +34,7 @@ async fn check(args: &ContractCheckArgs) -> Result<End, ToolError> {
         ReportFormat::Json => {
             let document = json!({
                 "baseUrl": target.base_url.as_str(),
-                "contract": target.source.to_string(),
+                "contract": target.contract_file,
                 "good": good,
                 "checks": findings,
             });
@@ -45,8 +45,8 @@ async fn check(args: &ContractCheckArgs) -> Result<End, ToolError> {
 }
 
 fn text(target: &Target, findings: &[Finding]) -> String {
-    let (base_url, source) = (&target.base_url, &target.source);
-    let mut lines = vec![format!("{base_url} against the contract file {source}")];
+    let (base_url, file) = (&target.base_url, &target.contract_file);
+    let mut lines = vec![format!("{base_url} against the contract file {file}")];
     lines.extend(findings.iter().map(Finding::to_string));
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     lines.push(match (count(Verdict::Fail), count(Verdict::NotTried)) {

@@ -54,14 +54,14 @@ const NEEDED: [(&str, &str, &[&str]); 5] = [
 
 /// What was found, and which Workspaces take Runs.
 #[derive(Default)]
-pub(crate) struct Examined {
+pub(crate) struct Diagnosis {
     findings: Vec<Finding>,
     taking: Vec<String>,
     /// The service's URL in the operator's Deployment.
     base_url: Option<String>,
 }
 
-impl Examined {
+impl Diagnosis {
     /// One JSON document.
     pub(crate) fn document(&self) -> String {
         let (good, taking) = (is_good(&self.findings), &self.taking);
@@ -74,22 +74,22 @@ pub(crate) async fn run(cluster: &Cluster, args: &DoctorArgs) -> Result<End, Too
     let target = args.base_url.as_deref();
     let target = target.map(|base_url| Target::new(base_url, &(&args.trial).into()));
     let target = target.transpose()?;
-    let mut examined = in_cluster(cluster, &args.operator, !args.read_only).await;
+    let mut diagnosis = in_cluster(cluster, &args.operator, !args.read_only).await;
     if let Some(target) = &target {
         let (findings, _) = contract::version(target).await;
-        examined.findings.extend(findings);
+        diagnosis.findings.extend(findings);
     } else {
         // What the operator's Pod reaches may be out of reach for this machine.
-        let operators = examined.base_url.as_ref();
+        let operators = diagnosis.base_url.as_ref();
         let operators = operators.map(|url| format!("; the operator's is {url}"));
         let why = format!("there is no --base-url{}", operators.unwrap_or_default());
-        examined.findings.push(SERVICE.not_tried(&why));
+        diagnosis.findings.push(SERVICE.not_tried(&why));
     }
     out(&match args.output {
-        ReportFormat::Text => report(&examined.findings, &examined.taking),
-        ReportFormat::Json => examined.document(),
+        ReportFormat::Text => report(&diagnosis.findings, &diagnosis.taking),
+        ReportFormat::Json => diagnosis.document(),
     })?;
-    Ok(End::of_checks(is_good(&examined.findings)))
+    Ok(End::of_checks(is_good(&diagnosis.findings)))
 }
 
 /// The findings of the API server. Without an answer of it nothing more is tried; without `apply` no Run is.
@@ -97,7 +97,7 @@ pub(crate) async fn in_cluster(
     cluster: &Cluster,
     operator: &OperatorArgs,
     apply: bool,
-) -> Examined {
+) -> Diagnosis {
     let Cluster {
         client, namespace, ..
     } = cluster;
@@ -111,9 +111,9 @@ pub(crate) async fn in_cluster(
             ALLOW_LIST,
         ];
         findings.extend(rest.map(|check| check.not_tried(NO_ANSWER)));
-        return Examined {
+        return Diagnosis {
             findings,
-            ..Examined::default()
+            ..Diagnosis::default()
         };
     }
     findings.push(match (findings[2].verdict, apply) {
@@ -143,7 +143,7 @@ pub(crate) async fn in_cluster(
             findings.extend([PERMISSIONS, ALLOW_LIST].map(|check| check.unread(&refused, &what)));
         }
     }
-    Examined {
+    Diagnosis {
         findings,
         taking: seen.taking,
         base_url,

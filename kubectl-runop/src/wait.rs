@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 
-use run_operator::api::{Phase, names};
+use run_operator::api::{Phase, finalizer};
 use run_operator::checks::Refused;
 use run_operator::clock::wall;
 
@@ -82,12 +82,13 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
             print_events(&run, &mut printed)?;
         }
         let outcome = outcome(&run, wait.goal);
-        let awaits_events = wait.events && run.ended() && is_held(&run);
+        // The operator releases the object once the last events are in its status.
+        let awaits_events = wait.events && run.ended() && finalizer::present(&run.metadata);
         let late = awaits_events.then(|| *late.get_or_insert_with(|| Instant::now() + LATE));
         if let Some(outcome) = outcome
             && late.is_none_or(|late| Instant::now() >= late)
         {
-            return tell(cluster, &run, outcome, wait.output);
+            return report_end(cluster, &run, outcome, wait.output);
         }
         progress(&mut shown, state(&run));
         tokio::select! {
@@ -103,11 +104,11 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
             () = &mut timeout => {
                 let state = summary(&run, wall());
                 eprintln!("error: timed out waiting for {}: {state}", run.reference());
-                go_on(cluster, &name);
+                report_still_running(cluster, &name);
                 return Ok(End::TimedOut);
             }
             () = &mut interrupted => {
-                go_on(cluster, &name);
+                report_still_running(cluster, &name);
                 return Ok(End::Interrupted);
             }
         }
@@ -120,12 +121,6 @@ fn progress(shown: &mut String, line: String) {
         eprintln!("{line}");
         *shown = line;
     }
-}
-
-/// The operator releases the object once the last events are in its status.
-fn is_held(run: &Run) -> bool {
-    let mut finalizers = run.metadata.finalizers.iter().flatten();
-    finalizers.any(|finalizer| finalizer == names::FINALIZER)
 }
 
 /// Prints what came since the last version. Of more than a status keeps, it says how many are missing.
@@ -189,7 +184,7 @@ async fn interrupted() {
 }
 
 /// Says how the wait ended.
-fn tell(
+fn report_end(
     cluster: &Cluster,
     run: &Run,
     outcome: Outcome,
@@ -220,15 +215,11 @@ fn tell(
 /// A Run that ended before it was deleted has ended; any other is gone.
 fn gone(cluster: &Cluster, run: &Run, wait: Wait) -> Result<End, ToolError> {
     let outcome = outcome(run, wait.goal).filter(|_| run.ended());
-    tell(
-        cluster,
-        run,
-        outcome.unwrap_or(Outcome::Deleted),
-        wait.output,
-    )
+    let outcome = outcome.unwrap_or(Outcome::Deleted);
+    report_end(cluster, run, outcome, wait.output)
 }
 
-fn go_on(cluster: &Cluster, name: &str) {
+fn report_still_running(cluster: &Cluster, name: &str) {
     let again = cluster.command(&format!("wait {name}"));
     eprintln!("{name} was not cancelled and goes on. To wait again: {again}");
 }

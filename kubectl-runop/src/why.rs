@@ -8,7 +8,7 @@ use kube::core::PartialObjectMeta;
 use serde::Serialize;
 use serde_json::json;
 
-use run_operator::api::any_workspace::AnyWorkspace;
+use run_operator::api::AnyWorkspace;
 use run_operator::api::contract::{Contract, StateClass};
 use run_operator::api::status::LastError;
 use run_operator::api::{

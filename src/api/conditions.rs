@@ -1,191 +1,182 @@
-//! Condition types and reasons: the vocabulary of every status.
+//! What every status has: conditions with their types and reasons, the latest error, and times.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::time::whole_seconds;
+use super::limits;
 
-/// The conditions of a Run and of a Workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConditionType {
-    /// The service returned a runId.
-    Accepted,
-    /// The mirror of the run is up to date.
-    Synced,
-    /// The run has ended, in whatever way.
-    Finished,
-    /// The run succeeded, as in a batch/v1 Job.
-    Complete,
-    /// The run failed, as in a batch/v1 Job.
-    Failed,
-    /// The requirement of GitOps health.
-    Ready,
-    /// The operator is working towards Ready.
-    Reconciling,
-    /// Nothing more happens until a person acts.
-    Stalled,
-    /// The service's API version is one that the contract file accepts.
-    VersionVerified,
-    /// The service accepted the token and named its workspace.
-    Authenticated,
-}
-
-impl ConditionType {
-    /// The type's name in the status.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "Accepted",
-            Self::Synced => "Synced",
-            Self::Finished => "Finished",
-            Self::Complete => "Complete",
-            Self::Failed => "Failed",
-            Self::Ready => "Ready",
-            Self::Reconciling => "Reconciling",
-            Self::Stalled => "Stalled",
-            Self::VersionVerified => "VersionVerified",
-            Self::Authenticated => "Authenticated",
-        }
-    }
-}
-
-macro_rules! reasons {
-    ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// Reason of a condition: a closed list, so that people and alerts can rely on it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
-        pub enum Reason {
-            $($(#[$doc])+ $name,)+
+/// An enum of words of the API, each a variant of the same name.
+macro_rules! words {
+    ($(#[$meta:meta])+ pub enum $name:ident { $($(#[$attribute:meta])+ $word:ident,)+ }) => {
+        $(#[$meta])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$attribute])+ $word,)+
         }
 
-        impl Reason {
-            /// Every reason.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+        impl $name {
+            /// Every one.
+            pub const ALL: &'static [Self] = &[$(Self::$word,)+];
 
-            /// The reason with this name; `None` for one of another version.
-            pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|r| r.as_str() == name)
-            }
-
-            /// The CamelCase word in the status.
+            /// The word.
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$name => stringify!($name),)+
+                    $(Self::$word => stringify!($word),)+
                 }
             }
         }
     };
 }
+pub(super) use words;
 
-reasons! {
-    /// `spec.suspend` delays the submission.
-    Suspended,
-    /// The Workspace that the Run refers to doesn't exist.
-    WorkspaceNotFound,
-    /// The Workspace is not Ready; its own status has the reason.
-    WorkspaceNotReady,
-    /// The Workspace is being deleted and takes no new Runs.
-    WorkspaceDeleting,
-    /// The Workspace's `spec.suspend` blocks new submissions.
-    WorkspaceSuspended,
-    /// The Workspace can't be read by its schema.
-    WorkspaceInvalid,
-    /// The Run can't be read by its schema.
-    RunInvalid,
-    /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
-    NamespaceNotAllowed,
-    /// A call failed in a way that is retried with the same key.
-    Retrying,
-    /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
-    RateLimited,
-    /// The service returned a runId.
-    Submitted,
-    /// The service refused exactly this create for good; the Run has ended.
-    CreateRefused,
-    /// The service answered 403.
-    Forbidden,
-    /// 409: an approval is missing (rule 9).
-    ApprovalConflict,
-    /// 409: the version of something differs (rule 9).
-    VersionConflict,
-    /// 409: the key was used for another request (rules 1 and 9).
-    IdempotencyConflict,
-    /// 409: the service still works on an earlier create with the key (rules 1 and 9).
-    SubmissionInProgress,
-    /// 409 with a code that is not in the contract file.
-    UnknownConflict,
-    /// Another final answer of the service.
-    Refused,
-    /// A 5xx with `retryable: false`.
-    ServerError,
-    /// A 2xx that can't be read by the contract.
-    ContractViolation,
-    /// It can no longer be determined whether a run exists.
-    SubmissionUnknown,
-    /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
-    Restored,
-    /// Another live Run holds the same `spec.idempotencyKey`.
-    KeyInUse,
-    /// The Workspace has another base URL than the one that the Run is pinned to.
-    WorkspaceChanged,
-    /// The token acts for another workspace of the service than the one that the Run is pinned to.
-    IdentityChanged,
-    /// The spec yields another body than that of the intent.
-    BodyChanged,
-    /// The service returned another runId than the known one.
-    RunIdConflict,
-    /// The run is at the service.
-    Active,
-    /// A cancellation was requested.
-    Cancelling,
-    /// The service refused the cancellation.
-    CancelRefused,
-    /// The run succeeded.
-    Succeeded,
-    /// The run failed.
-    Failed,
-    /// The run was cancelled as requested.
-    Cancelled,
-    /// The run was cancelled, and not by this object.
-    CancelledElsewhere,
-    /// `activeDeadlineSeconds` passed and the run was cancelled.
-    DeadlineExceeded,
-    /// The service no longer knows the run.
-    RunNotFound,
-    /// The mirror is up to date.
-    Mirrored,
-    /// The mirror is up to date, by polls: there is no place for the run's event stream.
-    Polled,
-    /// The service can't be reached, or answers with errors.
-    ServiceUnavailable,
-    /// The service rejected the token.
-    Unauthorized,
-    /// The Secret doesn't exist.
-    SecretNotFound,
-    /// The Secret has no such key.
-    SecretKeyNotFound,
-    /// The operator may not read the Secret.
-    SecretForbidden,
-    /// The token is empty, has several lines, or doesn't fit into a header.
-    TokenMalformed,
-    /// The token looks like the key of a model provider (rule 6).
-    TokenIsProviderKey,
-    /// The CA bundle can't be read.
-    CaInvalid,
-    /// The base URL is missing, malformed or not on the allow-list.
-    BaseUrlNotAllowed,
-    /// The service's version is one that the contract file accepts.
-    VersionAccepted,
-    /// The service's version is not one that the contract file accepts.
-    VersionNotAccepted,
-    /// The service named the workspace of the token.
-    Identified,
-    /// The service acts for another workspace than `spec.workspaceId`.
-    WorkspaceMismatch,
-    /// The Workspace answered for its token.
-    Verified,
-    /// The check is in progress.
-    Checking,
+words! {
+    /// The conditions of a Run and of a Workspace.
+    pub enum ConditionType {
+        /// The service returned a runId.
+        Accepted,
+        /// The mirror of the run is up to date.
+        Synced,
+        /// The run has ended, in whatever way.
+        Finished,
+        /// The run succeeded, as in a batch/v1 Job.
+        Complete,
+        /// The run failed, as in a batch/v1 Job.
+        Failed,
+        /// The requirement of GitOps health.
+        Ready,
+        /// The operator is working towards Ready.
+        Reconciling,
+        /// Nothing more happens until a person acts.
+        Stalled,
+        /// The service's API version is one that the contract file accepts.
+        VersionVerified,
+        /// The service accepted the token and named its workspace.
+        Authenticated,
+    }
+}
+
+words! {
+    /// Reason of a condition: a closed list, so that people and alerts can rely on it.
+    #[derive(Deserialize, Serialize)]
+    pub enum Reason {
+        /// `spec.suspend` delays the submission.
+        Suspended,
+        /// The Workspace that the Run refers to doesn't exist.
+        WorkspaceNotFound,
+        /// The Workspace is not Ready; its own status has the reason.
+        WorkspaceNotReady,
+        /// The Workspace is being deleted and takes no new Runs.
+        WorkspaceDeleting,
+        /// The Workspace's `spec.suspend` blocks new submissions.
+        WorkspaceSuspended,
+        /// The Workspace can't be read by its schema.
+        WorkspaceInvalid,
+        /// The Run can't be read by its schema.
+        RunInvalid,
+        /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
+        NamespaceNotAllowed,
+        /// A call failed in a way that is retried with the same key.
+        Retrying,
+        /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
+        RateLimited,
+        /// The service returned a runId.
+        Submitted,
+        /// The service refused exactly this create for good; the Run has ended.
+        CreateRefused,
+        /// The service answered 403.
+        Forbidden,
+        /// 409: an approval is missing (rule 9).
+        ApprovalConflict,
+        /// 409: the version of something differs (rule 9).
+        VersionConflict,
+        /// 409: the key was used for another request (rules 1 and 9).
+        IdempotencyConflict,
+        /// 409: the service still works on an earlier create with the key (rules 1 and 9).
+        SubmissionInProgress,
+        /// 409 with a code that is not in the contract file.
+        UnknownConflict,
+        /// Another final answer of the service.
+        Refused,
+        /// A 5xx with `retryable: false`.
+        ServerError,
+        /// A 2xx that can't be read by the contract.
+        ContractViolation,
+        /// It can no longer be determined whether a run exists.
+        SubmissionUnknown,
+        /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
+        Restored,
+        /// Another live Run holds the same `spec.idempotencyKey`.
+        KeyInUse,
+        /// The Workspace has another base URL than the one that the Run is pinned to.
+        WorkspaceChanged,
+        /// The token acts for another workspace of the service than the one that the Run is pinned to.
+        IdentityChanged,
+        /// The spec yields another body than that of the intent.
+        BodyChanged,
+        /// The service returned another runId than the known one.
+        RunIdConflict,
+        /// The run is at the service.
+        Active,
+        /// A cancellation was requested.
+        Cancelling,
+        /// The service refused the cancellation.
+        CancelRefused,
+        /// The run succeeded.
+        Succeeded,
+        /// The run failed.
+        Failed,
+        /// The run was cancelled as requested.
+        Cancelled,
+        /// The run was cancelled, and not by this object.
+        CancelledElsewhere,
+        /// `activeDeadlineSeconds` passed and the run was cancelled.
+        DeadlineExceeded,
+        /// The service no longer knows the run.
+        RunNotFound,
+        /// The mirror is up to date.
+        Mirrored,
+        /// The mirror is up to date, by polls: there is no place for the run's event stream.
+        Polled,
+        /// The service can't be reached, or answers with errors.
+        ServiceUnavailable,
+        /// The service rejected the token.
+        Unauthorized,
+        /// The Secret doesn't exist.
+        SecretNotFound,
+        /// The Secret has no such key.
+        SecretKeyNotFound,
+        /// The operator may not read the Secret.
+        SecretForbidden,
+        /// The token is empty, has several lines, or doesn't fit into a header.
+        TokenMalformed,
+        /// The token looks like the key of a model provider (rule 6).
+        TokenIsProviderKey,
+        /// The CA bundle can't be read.
+        CaInvalid,
+        /// The base URL is missing, malformed or not on the allow-list.
+        BaseUrlNotAllowed,
+        /// The service's version is one that the contract file accepts.
+        VersionAccepted,
+        /// The service's version is not one that the contract file accepts.
+        VersionNotAccepted,
+        /// The service named the workspace of the token.
+        Identified,
+        /// The service acts for another workspace than `spec.workspaceId`.
+        WorkspaceMismatch,
+        /// The Workspace answered for its token.
+        Verified,
+        /// The check is in progress.
+        Checking,
+    }
+}
+
+impl Reason {
+    /// The reason with this name; `None` for one of another version.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|r| r.as_str() == name)
+    }
 }
 
 impl std::fmt::Display for Reason {
@@ -264,4 +255,41 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
 /// Whether the condition `kind` is present and True.
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|c| c.status == "True")
+}
+
+/// The latest error of a call for this object.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastError {
+    /// The service's stable code for the error, or the operator's code for an error without one.
+    // Rule 8.
+    #[schemars(length(max = limits::MAX_CODE))]
+    pub code: String,
+    /// The HTTP status, if there was an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 999))]
+    pub http_status: Option<i32>,
+    /// The request's id, for support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_REQUEST_ID))]
+    pub request_id: Option<String>,
+    /// Whether the operator retries automatically.
+    pub retryable: bool,
+    /// Description of the error, for a person.
+    #[schemars(length(max = limits::MAX_MESSAGE))]
+    pub message: String,
+    /// Time of the error.
+    pub time: Time,
+    /// Consecutive failed attempts.
+    #[schemars(range(min = 0))]
+    pub attempts: i64,
+    /// Time of the next attempt; absent if none is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+}
+
+/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
+/// that is read back.
+pub fn whole_seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -4,72 +4,16 @@
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
 
-use super::status::Phase;
-
-mod error;
-mod pointer;
 mod profile;
-mod rules;
 
-pub use error::{ContractError, Misread};
-pub use profile::{Limits, Timeouts};
+pub use profile::{CodeClass, ContractError, Limits, Misread, StateClass, Timeouts};
 
-use error::invalid;
-use pointer::text_at;
-use profile::Profile;
-use rules::check;
+use profile::{Profile, invalid};
 
 /// The contract file that is compiled in, with its comments.
 pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
-
-/// Meaning of a state of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateClass {
-    /// Waiting to run.
-    Pending,
-    /// Running.
-    Active,
-    /// A cancellation is in progress at the service.
-    Cancelling,
-    /// Ended with success.
-    Succeeded,
-    /// Ended with a failure.
-    Failed,
-    /// Cancelled.
-    Cancelled,
-    /// Not in the contract file: shown verbatim, never guessed to be terminal.
-    Unmapped,
-}
-
-impl StateClass {
-    /// The terminal phase of this state, if it is an end.
-    pub fn terminal(self) -> Option<Phase> {
-        match self {
-            Self::Succeeded => Some(Phase::Succeeded),
-            Self::Failed => Some(Phase::Failed),
-            Self::Cancelled => Some(Phase::Cancelled),
-            Self::Pending | Self::Active | Self::Cancelling | Self::Unmapped => None,
-        }
-    }
-}
-
-/// Meaning of a problem's code (rules 8 and 9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeClass {
-    /// 409: an approval is missing.
-    ApprovalConflict,
-    /// 409: a version differs.
-    VersionConflict,
-    /// 409: the key was used for another request.
-    IdempotencyConflict,
-    /// 409: an earlier request with the key is still in progress.
-    IdempotencyInProgress,
-    /// 404: this run does not exist.
-    RunNotFound,
-    /// Not in the contract file.
-    Unknown,
-}
 
 /// The contract file, checked. Durations are whole seconds, sizes are bytes.
 #[derive(Clone, Debug)]
@@ -91,32 +35,9 @@ impl Contract {
         let options = serde_saphyr::options! { with_snippet: false };
         let profile: Profile = serde_saphyr::from_str_with_options(yaml, options)
             .map_err(|error| ContractError::misread(yaml, &error))?;
-        check(&profile)?;
-        let s = &profile.states;
-        let states = index(
-            "states",
-            [
-                (&s.pending, StateClass::Pending),
-                (&s.active, StateClass::Active),
-                (&s.cancelling, StateClass::Cancelling),
-                (&s.succeeded, StateClass::Succeeded),
-                (&s.failed, StateClass::Failed),
-                (&s.cancelled, StateClass::Cancelled),
-            ],
-            str::to_lowercase,
-        )?;
-        let c = &profile.codes;
-        let codes = index(
-            "codes",
-            [
-                (&c.approval_conflict, CodeClass::ApprovalConflict),
-                (&c.version_conflict, CodeClass::VersionConflict),
-                (&c.idempotency_conflict, CodeClass::IdempotencyConflict),
-                (&c.idempotency_in_progress, CodeClass::IdempotencyInProgress),
-                (&c.run_not_found, CodeClass::RunNotFound),
-            ],
-            str::to_owned,
-        )?;
+        profile.check()?;
+        let states = index("states", profile.states.lists(), str::to_lowercase)?;
+        let codes = index("codes", profile.codes.lists(), str::to_owned)?;
         Ok(Self {
             profile,
             states,
@@ -126,10 +47,8 @@ impl Contract {
 
     /// Meaning of a state; compared without case.
     pub fn state(&self, state: &str) -> StateClass {
-        self.states
-            .get(&state.to_lowercase())
-            .copied()
-            .unwrap_or(StateClass::Unmapped)
+        let class = self.states.get(&state.to_lowercase());
+        class.copied().unwrap_or(StateClass::Unmapped)
     }
 
     /// Meaning of a problem's code (rule 8: codes are compared exactly).
@@ -144,14 +63,11 @@ impl Contract {
 
     /// Whether the operator was reviewed against this version of the service (rule 13).
     pub fn accepts_version(&self, version: &str) -> bool {
-        self.profile
-            .version
-            .accepted
-            .iter()
-            .any(|accepted| match accepted.strip_suffix('*') {
-                Some(prefix) => version.starts_with(prefix),
-                None => version == accepted,
-            })
+        let mut accepted = self.accepted_versions().iter();
+        accepted.any(|accepted| match accepted.strip_suffix('*') {
+            Some(prefix) => version.starts_with(prefix),
+            None => version == accepted,
+        })
     }
 
     /// The accepted versions, in the file's order.
@@ -218,19 +134,116 @@ impl Contract {
 
 fn index<C: Copy + PartialEq, const N: usize>(
     field: &str,
-    groups: [(&Vec<String>, C); N],
+    lists: [(&str, &[String], C); N],
     normal: impl Fn(&str) -> String,
 ) -> Result<HashMap<String, C>, ContractError> {
     let mut index = HashMap::new();
-    for (words, class) in groups {
+    for (_, words, class) in lists {
         for word in words {
-            if index
-                .insert(normal(word), class)
-                .is_some_and(|earlier| earlier != class)
-            {
+            let earlier = index.insert(normal(word), class);
+            if earlier.is_some_and(|earlier| earlier != class) {
                 return invalid(field, format!("{word:?} is in two lists; keep it in one"));
             }
         }
     }
     Ok(index)
+}
+
+/// The first value, by these JSON pointers (RFC 6901), that is a non-empty string or a number. No tree is built: an answer
+/// may echo a workload of any depth and size.
+fn text_at(document: &RawValue, pointers: &[String]) -> Option<String> {
+    let mut found = pointers.iter().filter_map(|pointer| at(document, pointer));
+    found.find_map(text)
+}
+
+fn text(value: &RawValue) -> Option<String> {
+    match value.get().as_bytes().first()? {
+        b'"' => serde_json::from_str::<String>(value.get())
+            .ok()
+            .filter(|text| !text.is_empty()),
+        b'-' | b'0'..=b'9' => serde_json::from_str::<Number>(value.get())
+            .ok()
+            .map(|number| Value::Number(number).to_string()),
+        _ => None,
+    }
+}
+
+/// The value that a pointer names; of members with the same key the last one.
+fn at<'a>(document: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
+    let names = pointer.split('/').skip(1);
+    names.map(unescaped).try_fold(document, |value, name| {
+        match value.get().as_bytes().first()? {
+            b'{' => {
+                let members: HashMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+                members.get(&name).copied()
+            }
+            b'[' => {
+                let index: usize = name.parse().ok().filter(|_| is_index(&name))?;
+                let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                items.get(index).copied()
+            }
+            _ => None,
+        }
+    })
+}
+
+fn is_index(name: &str) -> bool {
+    name == "0" || name.starts_with(|first: char| matches!(first, '1'..='9'))
+}
+
+fn unescaped(name: &str) -> String {
+    name.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(document: &Value, pointer: &str) -> Option<Value> {
+        let text = document.to_string();
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        at(raw, pointer).map(|value| serde_json::from_str(value.get()).unwrap())
+    }
+
+    #[test]
+    fn a_pointer_finds_what_it_finds_in_a_tree() {
+        let document = json!({
+            "a/b": {"m~n": [0, {"x": "y"}]}, "": 1, "list": ["z"], "01": true, "text": "t",
+        });
+        for pointer in [
+            "",
+            "/",
+            "/a~1b/m~0n/1/x",
+            "/a~1b/m~0n/01",
+            "/list/0",
+            "/list/00",
+            "/list/-",
+            "/list/+0",
+            "/list/1",
+            "/01",
+            "/text/0",
+            "/none",
+            "/a~1b",
+        ] {
+            assert_eq!(
+                found(&document, pointer).as_ref(),
+                document.pointer(pointer),
+                "{pointer}"
+            );
+        }
+    }
+
+    /// Proves: F-heavy
+    #[test]
+    fn what_is_deep_beside_it_is_no_obstacle() {
+        let text = format!(
+            r#"{{"workload":{}{},"runId":"r"}}"#,
+            "[".repeat(5000),
+            "]".repeat(5000)
+        );
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        assert_eq!(text_at(raw, &["/runId".to_owned()]).as_deref(), Some("r"));
+    }
 }

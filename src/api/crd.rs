@@ -1,15 +1,21 @@
 //! The CRDs and the admission policy that a cluster needs for Runs, as objects and as YAML. `crds/` is
 //! written from this by `make generate`; a test fails if the two differ.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec, Validation,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, JSON, JSONSchemaProps,
     JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ClusterWorkspace, Run, Workspace, policy};
+use super::{ClusterWorkspace, Run, Workspace, names, schema};
 
 /// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
@@ -18,23 +24,11 @@ const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An object has no JSON form.
-    #[error("failed to read the fields of {object}")]
-    ReadFields {
-        /// The object.
-        object: &'static str,
-        /// The error of the JSON library.
-        #[source]
-        source: serde_json::Error,
-    },
+    #[error("failed to read the fields of a custom resource definition or of its policy")]
+    ReadFields(#[from] serde_json::Error),
     /// An object has no YAML form.
-    #[error("failed to print {object} as YAML")]
-    PrintYaml {
-        /// The object.
-        object: &'static str,
-        /// The error of the YAML library.
-        #[source]
-        source: serde_saphyr::ser::Error,
-    },
+    #[error("failed to print a custom resource definition or its policy as YAML")]
+    PrintYaml(#[from] serde_saphyr::ser::Error),
 }
 
 /// The CRD of [`Run`].
@@ -55,25 +49,12 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
 /// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
 /// the same types.
 pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
-    let policy = document("the admission policy", &policy::policy())?;
-    let binding = document("the policy's binding", &policy::binding())?;
+    let (policy, binding) = (document(&policy())?, document(&policy_binding())?);
     let files = [
-        ("runs.yaml", document("the CRD of Run", &run())?),
-        (
-            "workspaces.yaml",
-            document("the CRD of Workspace", &workspace())?,
-        ),
-        (
-            "clusterworkspaces.yaml",
-            document("the CRD of ClusterWorkspace", &cluster_workspace())?,
-        ),
-        (
-            "policy.yaml",
-            format!(
-                "{policy}---
-{binding}"
-            ),
-        ),
+        ("runs.yaml", document(&run())?),
+        ("workspaces.yaml", document(&workspace())?),
+        ("clusterworkspaces.yaml", document(&cluster_workspace())?),
+        ("policy.yaml", format!("{policy}---\n{binding}")),
     ];
     Ok(files
         .map(|(name, text)| (name, format!("{HEADER}{text}")))
@@ -86,14 +67,12 @@ pub fn yaml() -> Result<String, Error> {
     Ok(texts.join("---\n"))
 }
 
-fn document<T: Serialize>(object: &'static str, value: &T) -> Result<String, Error> {
-    let mut value =
-        serde_json::to_value(value).map_err(|source| Error::ReadFields { object, source })?;
+fn document<T: Serialize>(object: &T) -> Result<String, Error> {
+    let mut value = serde_json::to_value(object)?;
     whole_numbers(&mut value);
     // Each text on one line, however long: a changed word is a changed line.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&value, options)
-        .map_err(|source| Error::PrintYaml { object, source })
+    Ok(serde_saphyr::to_string_with_options(&value, options)?)
 }
 
 /// A bound is a float in the CRD's type: 1 would be printed as 1.0.
@@ -157,5 +136,66 @@ fn tidy(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
         tidy(values);
+    }
+}
+
+/// Name of the admission policy and of its binding.
+pub const POLICY: &str = "workload.runs.run-operator.dev";
+
+/// The admission policy: an update of a Run leaves its workload as it is. The second check that protects
+/// `spec.workload`.
+///
+/// A CRD's rule compares only the keys that its schema names, and `workload` is open:
+/// `{image, a: 1}` and `{image, b: 1}` are equal to it. A policy compares the objects as they are.
+pub fn policy() -> ValidatingAdmissionPolicy {
+    let updates_of_runs = NamedRuleWithOperations {
+        api_groups: Some(vec![names::GROUP.to_owned()]),
+        api_versions: Some(vec!["*".to_owned()]),
+        operations: Some(vec!["UPDATE".to_owned()]),
+        resources: Some(vec!["runs".to_owned()]),
+        scope: Some("Namespaced".to_owned()),
+        ..NamedRuleWithOperations::default()
+    };
+    ValidatingAdmissionPolicy {
+        metadata: named(),
+        spec: Some(ValidatingAdmissionPolicySpec {
+            failure_policy: Some("Fail".to_owned()),
+            match_constraints: Some(MatchResources {
+                match_policy: Some("Equivalent".to_owned()),
+                resource_rules: Some(vec![updates_of_runs]),
+                // The server's defaults: GitOps tools see no difference.
+                namespace_selector: Some(LabelSelector::default()),
+                object_selector: Some(LabelSelector::default()),
+                exclude_resource_rules: None,
+            }),
+            validations: Some(vec![Validation {
+                expression: "object.spec.workload == oldObject.spec.workload".to_owned(),
+                message: Some(format!("spec.workload: {}", schema::WORKLOAD_MESSAGE)),
+                // The status code of the CRD's own rules: clients see one kind of refusal.
+                reason: Some("Invalid".to_owned()),
+                ..Validation::default()
+            }]),
+            ..ValidatingAdmissionPolicySpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// The binding that puts the policy in force in every namespace.
+pub fn policy_binding() -> ValidatingAdmissionPolicyBinding {
+    ValidatingAdmissionPolicyBinding {
+        metadata: named(),
+        spec: ValidatingAdmissionPolicyBindingSpec {
+            policy_name: POLICY.to_owned(),
+            validation_actions: vec!["Deny".to_owned()],
+            ..ValidatingAdmissionPolicyBindingSpec::default()
+        },
+    }
+}
+
+fn named() -> ObjectMeta {
+    ObjectMeta {
+        name: Some(POLICY.to_owned()),
+        ..ObjectMeta::default()
     }
 }

@@ -1,24 +1,17 @@
 //! The reasons of the Kubernetes Events that the operator publishes: a closed list, like that of the conditions.
 
+use super::conditions::words;
+
 macro_rules! event_reasons {
     ($($(#[$doc:meta])+ $name:ident: $kind:ident, $action:ident,)+) => {
-        /// Reason of a Kubernetes Event. A condition with the same meaning has the same reason.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum EventReason {
-            $($(#[$doc])+ $name,)+
+        words! {
+            /// Reason of a Kubernetes Event. A condition with the same meaning has the same reason.
+            pub enum EventReason {
+                $($(#[$doc])+ $name,)+
+            }
         }
 
         impl EventReason {
-            /// Every reason.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// The CamelCase word in the Event.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($name),)+
-                }
-            }
-
             /// The Event's type.
             pub fn kind(self) -> EventKind {
                 match self {
@@ -36,22 +29,13 @@ macro_rules! event_reasons {
     };
 }
 
-/// The two types that an Event can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventKind {
-    /// Expected.
-    Normal,
-    /// A person may have to act.
-    Warning,
-}
-
-impl EventKind {
-    /// The word in the Event.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
+words! {
+    /// The two types that an Event can have.
+    pub enum EventKind {
+        /// Expected.
+        Normal,
+        /// A person may have to act.
+        Warning,
     }
 }
 

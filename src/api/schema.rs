@@ -33,7 +33,7 @@ pub(super) fn immutable(field: &str, instead: &str) -> Rule {
 }
 
 /// The first of the three checks that protect `workload`. It can't detect an unknown key swapped for another;
-/// the [admission policy](super::policy) can, and the body's hash in the intent is checked last.
+/// the [admission policy](super::crd::policy) can, and the body's hash in the intent is checked last.
 pub(super) fn immutable_workload() -> Rule {
     refuse(
         "workload",

@@ -4,9 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use super::conditions::LastError;
+use super::conditions::words;
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
-use super::workspace_ref::WorkspaceKind;
-use super::{Reason, limits, schema};
+use super::{Reason, WorkspaceKind, limits, schema};
 
 /// Observed state of the run.
 // Bounded: under 32 KiB whatever the service sends (`limits`).
@@ -111,46 +112,26 @@ pub struct RunStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The operator's summary of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-pub enum Phase {
-    /// The service has not accepted the run yet.
-    Pending,
-    /// The run is at the service. A state that the contract file does not map is Active too.
-    Active,
-    /// A cancellation was requested and the run is not seen to have ended.
-    Cancelling,
-    /// The run succeeded.
-    Succeeded,
-    /// The run failed, or the service no longer knows it.
-    Failed,
-    /// The run was cancelled.
-    Cancelled,
+words! {
+    /// The operator's summary of a run.
+    #[derive(Deserialize, Serialize, JsonSchema)]
+    pub enum Phase {
+        /// The service has not accepted the run yet.
+        Pending,
+        /// The run is at the service. A state that the contract file does not map is Active too.
+        Active,
+        /// A cancellation was requested and the run is not seen to have ended.
+        Cancelling,
+        /// The run succeeded.
+        Succeeded,
+        /// The run failed, or the service no longer knows it.
+        Failed,
+        /// The run was cancelled.
+        Cancelled,
+    }
 }
 
 impl Phase {
-    /// Every phase.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Active,
-        Self::Cancelling,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    /// The word in the status.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Active => "Active",
-            Self::Cancelling => "Cancelling",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-
     /// Whether the run has ended. Terminal is absorbing.
     pub fn terminal(self) -> bool {
         match self {
@@ -207,37 +188,6 @@ pub struct EventRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_EVENT_DATA))]
     pub data: Option<String>,
-}
-
-/// The latest error of a call for this object.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LastError {
-    /// The service's stable code for the error, or the operator's code for an error without one.
-    // Rule 8.
-    #[schemars(length(max = limits::MAX_CODE))]
-    pub code: String,
-    /// The HTTP status, if there was an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 100, max = 999))]
-    pub http_status: Option<i32>,
-    /// The request's id, for support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::MAX_REQUEST_ID))]
-    pub request_id: Option<String>,
-    /// Whether the operator retries automatically.
-    pub retryable: bool,
-    /// Description of the error, for a person.
-    #[schemars(length(max = limits::MAX_MESSAGE))]
-    pub message: String,
-    /// Time of the error.
-    pub time: Time,
-    /// Consecutive failed attempts.
-    #[schemars(range(min = 0))]
-    pub attempts: i64,
-    /// Time of the next attempt; absent if none is planned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_attempt: Option<Time>,
 }
 
 /// The answer that ended a submission.

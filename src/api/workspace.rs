@@ -1,11 +1,16 @@
-//! The `Workspace` resource: the service that Runs are submitted to, and the token.
+//! The `Workspace` resource, the service that Runs are submitted to and the token; the `ClusterWorkspace`, which
+//! namespaces share; and how a Run refers to either.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::core::{ParseExpressionError, Selector, SelectorExt};
+use kube::{CustomResource, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{limits, names, schema, status::LastError};
+use super::conditions::{LastError, words};
+use super::{limits, names, schema};
 
 /// The service that the Runs of a namespace are submitted to, and the Secret with the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -160,5 +165,237 @@ impl WorkspaceSpec {
     pub fn ca_secret(&self) -> Option<(&str, &str)> {
         let r = self.ca_secret_ref.as_ref()?;
         Some((&r.name, r.key.as_deref().unwrap_or(names::DEFAULT_CA_KEY)))
+    }
+}
+
+/// A Workspace for the namespaces that its selector allows.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "run-operator.dev",
+    version = "v1alpha1",
+    kind = "ClusterWorkspace",
+    plural = "clusterworkspaces",
+    status = "WorkspaceStatus",
+    derive = "PartialEq",
+    shortname = "rcws",
+    category = "run-operator",
+    doc = "The service that the Runs of several namespaces are submitted to. It is a Workspace whose Secrets are \
+           in the operator's namespace; namespaceSelector selects the namespaces that may use it. A Run names it in \
+           spec.workspaceRef with kind: ClusterWorkspace.",
+    printcolumn = r#"{"name": "Ready", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+        "description": "Whether Runs can be submitted."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Reason of the Ready condition."}"#,
+    printcolumn = r#"{"name": "Version", "type": "string",
+        "jsonPath": ".status.serviceVersion",
+        "description": "The API version that the service reports."}"#,
+    printcolumn = r#"{"name": "Suspended", "type": "boolean", "priority": 1,
+        "jsonPath": ".spec.suspend",
+        "description": "Whether spec.suspend blocks new submissions."}"#,
+    printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
+        "jsonPath": ".status.identity",
+        "description": "The workspace that the token acts for, as reported by the service."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "Time since the object was created."}"#
+)]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::immutable("baseUrl", "create a new ClusterWorkspace for another URL, and name it in new Runs"),
+    schema::immutable("workspaceId", "create a new ClusterWorkspace for another id, and name it in new Runs")
+]))]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterWorkspaceSpec {
+    /// The fields that it shares with a Workspace.
+    #[serde(flatten)]
+    pub workspace: WorkspaceSpec,
+    /// The namespaces whose Runs may use it, by their labels. Unset: none. `{}`: all. A Run of a
+    /// namespace that is not allowed is not submitted; one that was submitted before the namespace lost
+    /// its label is still mirrored and cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub namespace_selector: Option<LabelSelector>,
+}
+
+impl ClusterWorkspaceSpec {
+    /// Whether the Runs of a namespace with these labels may be submitted. No selector allows none, an
+    /// empty one all.
+    ///
+    /// # Errors
+    /// The selector can't be read, which the schema refuses; such a selector allows no namespace.
+    pub fn allows(&self, labels: &BTreeMap<String, String>) -> Result<bool, ParseExpressionError> {
+        match &self.namespace_selector {
+            None => Ok(false),
+            Some(selector) => Ok(Selector::try_from(selector.clone())?.matches(labels)),
+        }
+    }
+}
+
+/// The interface that both kinds of Workspace share.
+pub trait AnyWorkspace: Resource<DynamicType = ()> {
+    /// The kind, as a Run refers to it.
+    const KIND: WorkspaceKind;
+
+    /// The fields that both kinds have.
+    fn common(&self) -> &WorkspaceSpec;
+
+    /// The stored result of the last check.
+    fn stored(&self) -> Option<&WorkspaceStatus>;
+}
+
+impl AnyWorkspace for Workspace {
+    const KIND: WorkspaceKind = WorkspaceKind::Workspace;
+
+    fn common(&self) -> &WorkspaceSpec {
+        &self.spec
+    }
+
+    fn stored(&self) -> Option<&WorkspaceStatus> {
+        self.status.as_ref()
+    }
+}
+
+impl AnyWorkspace for ClusterWorkspace {
+    const KIND: WorkspaceKind = WorkspaceKind::ClusterWorkspace;
+
+    fn common(&self) -> &WorkspaceSpec {
+        &self.spec.workspace
+    }
+
+    fn stored(&self) -> Option<&WorkspaceStatus> {
+        self.status.as_ref()
+    }
+}
+
+/// Names the Workspace of a Run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct WorkspaceRef {
+    /// `Workspace`, the default: one in the Run's own namespace. `ClusterWorkspace`: one that namespaces share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WorkspaceKind")]
+    pub kind: Option<WorkspaceKind>,
+    /// Name of the Workspace.
+    #[schemars(length(min = 1, max = limits::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
+    pub name: String,
+}
+
+words! {
+    /// The kinds that a Run can refer to.
+    #[derive(Default, Deserialize, Serialize, JsonSchema)]
+    pub enum WorkspaceKind {
+        /// A Workspace in the Run's namespace.
+        #[default]
+        Workspace,
+        /// A `ClusterWorkspace`, shared by namespaces.
+        ClusterWorkspace,
+    }
+}
+
+impl WorkspaceRef {
+    /// The kind in force.
+    pub fn kind(&self) -> WorkspaceKind {
+        self.kind.unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for WorkspaceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Names a Workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkspaceKey {
+    /// Its kind.
+    pub kind: WorkspaceKind,
+    /// Its namespace; empty for a cluster-scoped one.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl WorkspaceKey {
+    /// Name of an object of `namespace` in a message about this Workspace: with its namespace if several use it.
+    pub fn naming(&self, namespace: &str, name: &str) -> String {
+        if self.namespace.is_empty() {
+            format!("{namespace}/{name}")
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// The Workspace that a Run in `namespace` refers to.
+    pub fn of(reference: &WorkspaceRef, namespace: &str) -> Self {
+        let namespace = match reference.kind() {
+            WorkspaceKind::Workspace => namespace.to_owned(),
+            WorkspaceKind::ClusterWorkspace => String::new(),
+        };
+        Self {
+            kind: reference.kind(),
+            namespace,
+            name: reference.name.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn allows(selector: &Value, labels: &[(&str, &str)]) -> bool {
+        let spec: ClusterWorkspaceSpec =
+            serde_json::from_value(json!({"namespaceSelector": selector})).unwrap();
+        let labels = labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        spec.allows(&labels).unwrap()
+    }
+
+    /// Proves: P-tenancy
+    #[test]
+    fn no_selector_allows_no_namespace_and_an_empty_one_all() {
+        let none = ClusterWorkspaceSpec::default();
+        assert!(!none.allows(&BTreeMap::new()).unwrap());
+        assert!(allows(&json!({}), &[]));
+        assert!(allows(&json!({}), &[("a", "b")]));
+    }
+
+    #[test]
+    fn labels_and_expressions_must_all_hold() {
+        let selector = json!({
+            "matchLabels": {"runs": "yes"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["dev", "prod"]},
+                {"key": "frozen", "operator": "DoesNotExist"},
+                {"key": "team", "operator": "NotIn", "values": ["guests"]},
+            ],
+        });
+        assert!(allows(&selector, &[("runs", "yes"), ("tier", "dev")]));
+        assert!(!allows(&selector, &[("runs", "yes")]));
+        assert!(!allows(&selector, &[("tier", "dev")]));
+        assert!(!allows(
+            &selector,
+            &[("runs", "yes"), ("tier", "dev"), ("frozen", "")]
+        ));
+        assert!(!allows(
+            &selector,
+            &[("runs", "yes"), ("tier", "dev"), ("team", "guests")]
+        ));
+    }
+
+    #[test]
+    fn a_selector_that_cannot_be_read_is_an_error() {
+        let spec: ClusterWorkspaceSpec = serde_json::from_value(json!({
+            "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+        }))
+        .unwrap();
+        assert!(spec.allows(&BTreeMap::new()).is_err());
     }
 }

@@ -15,9 +15,11 @@ use kube::core::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::api::Contract;
+use crate::decide::workspace::verdict::version_verdict;
 use crate::util::error_chain;
 
-pub use cluster::api_server;
+pub use cluster::{KubernetesVersion, MINIMUM, api_server};
 pub use operator::{Deployed, at_work};
 pub use service::{Target, TargetError, Trial};
 pub use workspaces::{Workspaces, workspaces};
@@ -175,6 +177,14 @@ impl Check {
             Some(403) => self.not_tried(&format!("these credentials may not {what}")),
             Some(404) => self.not_tried(&refused.why()),
             _ => self.fail(format!("{}.", refused.why()), CHECK_ACCESS),
+        }
+    }
+
+    /// The contract file's verdict on a version of the service.
+    pub fn version(self, version: Option<&str>, contract: &Contract) -> Finding {
+        match version_verdict(version, contract) {
+            Ok(why) => self.ok(why.message),
+            Err(why) => self.finding(Verdict::Fail, why.message, None),
         }
     }
 

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::api::Contract;
-use crate::contract_file::{ContractFileError, Source, load, read_up_to};
-use crate::decide::workspace::verdict::version_verdict;
+use crate::contract_file::{self, ContractFileError, read_up_to};
 use crate::service::{AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError};
 
-use super::{Check, Finding, Verdict};
+use super::{Check, Finding};
 
 /// Bytes of a file of CA certificates; the system's own bundle has about 200 KiB.
 const LARGEST_CA: u64 = 4 << 20;
@@ -49,8 +48,8 @@ pub enum TargetError {
 pub struct Target {
     /// Its address.
     pub base_url: BaseUrl,
-    /// Where the contract is from.
-    pub source: Source,
+    /// The name of the contract file.
+    pub contract_file: String,
     /// The contract.
     pub contract: Arc<Contract>,
     /// A client of it, without a token.
@@ -60,8 +59,8 @@ pub struct Target {
 impl Target {
     /// Reads the files and the URL.
     pub fn new(base_url: &str, trial: &Trial) -> Result<Self, TargetError> {
-        let source = Source::file_or_builtin(trial.contract.as_deref());
-        let contract = Arc::new(load(&source)?);
+        let file = trial.contract.as_deref();
+        let contract = Arc::new(contract_file::load(file)?);
         let allowed = AllowList::parse([base_url], trial.allow_insecure_http)?;
         let base_url = BaseUrl::parse(base_url, &allowed)?;
         let read = |path: &PathBuf| {
@@ -77,7 +76,7 @@ impl Target {
         })?;
         Ok(Self {
             base_url,
-            source,
+            contract_file: contract_file::name(file),
             contract,
             client,
         })
@@ -87,10 +86,7 @@ impl Target {
     pub async fn accepted(&self) -> Finding {
         let todo = "Check the base URL and the network: `kubectl runop contract check` says more.";
         match self.client.version().await {
-            Ok(answer) => match version_verdict(answer.version.as_deref(), &self.contract) {
-                Ok(why) => ACCEPTED.ok(why.message),
-                Err(why) => ACCEPTED.finding(Verdict::Fail, why.message, None),
-            },
+            Ok(answer) => ACCEPTED.version(answer.version.as_deref(), &self.contract),
             Err(failure) => ACCEPTED.fail(format!("{}.", failure.message), todo),
         }
     }

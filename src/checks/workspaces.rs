@@ -25,6 +25,7 @@ const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
 const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
 /// What was seen of the Workspaces that the Runs of a namespace may name.
+#[derive(Default)]
 pub struct Workspaces {
     /// Whether they are Ready; of ClusterWorkspaces only if they are not known.
     pub findings: Vec<Finding>,
@@ -45,8 +46,7 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
             let what = format!("list the Workspaces of {namespace}");
             return Workspaces {
                 findings: vec![READY.unread(&refused, &what)],
-                taking: Vec::new(),
-                specs: Vec::new(),
+                ..Workspaces::default()
             };
         }
     };

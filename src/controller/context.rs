@@ -12,9 +12,7 @@ use kube::{
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::api::{
-    ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
-};
+use crate::api::{ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, WorkspaceKind};
 use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,

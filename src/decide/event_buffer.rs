@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 
 use crate::api::{
+    conditions::whole_seconds,
     limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS, MAX_STATE},
     status::{EventRecord, RunStatus},
-    time::whole_seconds,
 };
 
 use super::truncate::cut;

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use crate::api::{
     Contract, Reason,
+    conditions::whole_seconds,
     contract::CodeClass,
     limits::{MAX_CODE, MAX_REQUEST_ID},
     status::LastError,
-    time::whole_seconds,
 };
 
 use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};

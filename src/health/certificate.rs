@@ -61,7 +61,7 @@ impl Certificates {
 
     /// Reads the files again and again, and uses what they have for new connections. If that can't be used, the error is
     /// logged once, and the certificate in use stays. Never returns.
-    pub(super) async fn follow(&self) {
+    pub(super) async fn reload_on_change(&self) {
         let Some(files) = &self.files else {
             return std::future::pending().await;
         };

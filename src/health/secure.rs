@@ -2,7 +2,7 @@
 //! (`SubjectAccessReview`).
 //!
 //! # Guarantees
-//! - A scraper costs the API server two requests in ten seconds at most: recent verdicts are kept.
+//! - A scraper costs the API server two requests in ten seconds at most: recent results are kept.
 //! - Nothing but the port's existence is shown without a valid token.
 //! - Connections, handshakes, requests and the questions to the API server are bounded in number, size and time.
 //! - A token is neither logged nor kept beyond its request.
@@ -25,7 +25,6 @@ use kube::api::PostParams;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -42,14 +41,10 @@ const CONNECTIONS: usize = 32;
 /// Time for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// Time for both reviews of a token, the wait for a permit or for another scrape's review included.
+/// Time for both reviews of a token, the wait for other tokens' reviews included.
 const REVIEW: Duration = Duration::from_secs(5);
-/// Reviews at the same time: wrong tokens can't flood the API server.
-const REVIEWS: usize = 4;
-/// Age at which a verdict is no longer used: a permission that is taken away ends after this time.
+/// Age at which a result is no longer used: a permission that is taken away ends after this time.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// Verdicts beyond which those that allow nothing are dropped: wrong tokens take no memory, and no scraper's place.
-const MAX_VERDICTS: usize = 256;
 
 /// All that the listener needs.
 pub(crate) struct SecureMetrics {
@@ -86,7 +81,7 @@ impl SecureMetrics {
         });
         tokio::select! {
             () = serving => {}
-            () = server.certificates.follow() => {}
+            () = server.certificates.reload_on_change() => {}
         }
     }
 }
@@ -117,13 +112,13 @@ impl Server {
         let Some(token) = token else {
             return unauthorized();
         };
-        match self.reviews.verdict(&token).await {
-            Some(Verdict::Allowed) => {
+        match self.reviews.access(&token).await {
+            Some(Access::Allowed) => {
                 drop(token);
                 self.scrapes.serve(permit).await
             }
-            Some(Verdict::Unauthenticated) => unauthorized(),
-            Some(Verdict::Forbidden) => {
+            Some(Access::Unauthenticated) => unauthorized(),
+            Some(Access::Forbidden) => {
                 let why = "the token's user may not get the path /metrics\n";
                 text(StatusCode::FORBIDDEN, why)
             }
@@ -151,9 +146,9 @@ fn unauthorized() -> Answer {
     answer
 }
 
-/// The API server's verdict on a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+/// What the API server lets a token's user do.
+#[derive(Clone, Copy)]
+enum Access {
     Allowed,
     /// No valid token.
     Unauthenticated,
@@ -163,15 +158,15 @@ enum Verdict {
 
 /// A hash of a token with this process's salt: of no use to anyone who reads it.
 type Key = [u8; 32];
-/// A verdict, or the place for one that is being asked for.
-type Cell = Arc<OnceCell<Verdict>>;
 
 /// Reviews by the API server, and their recent results.
 struct Reviews {
     client: kube::Client,
-    permits: Semaphore,
     salt: [u8; 16],
-    verdicts: Mutex<HashMap<Key, (Instant, Cell)>>,
+    recent: Mutex<HashMap<Key, (Instant, Access)>>,
+    /// One review at a time: wrong tokens can't flood the API server, and simultaneous scrapes with one token share its
+    /// review.
+    reviewing: tokio::sync::Mutex<()>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,
 }
@@ -180,19 +175,17 @@ impl Reviews {
     fn new(client: kube::Client) -> Self {
         Self {
             client,
-            permits: Semaphore::new(REVIEWS),
             salt: uuid::Uuid::new_v4().into_bytes(),
-            verdicts: Mutex::default(),
+            recent: Mutex::default(),
+            reviewing: tokio::sync::Mutex::default(),
             failing: AtomicBool::new(false),
         }
     }
 
-    /// The verdict on a token, at most ten seconds old; `None` if the API server can't be asked.
-    async fn verdict(&self, token: &SecretString) -> Option<Verdict> {
-        let cell = self.cell(token);
-        let review = cell.get_or_try_init(|| self.review(token));
-        let error = match timeout(REVIEW, review).await {
-            Ok(Ok(verdict)) => return Some(*verdict),
+    /// What a token allows, by a review at most ten seconds old; `None` if the API server can't be asked.
+    async fn access(&self, token: &SecretString) -> Option<Access> {
+        let error = match timeout(REVIEW, self.recent_access(token)).await {
+            Ok(Ok(access)) => return Some(access),
             Ok(Err(error)) => error_chain(&error),
             Err(_) => format!("no answer within {REVIEW:?}"),
         };
@@ -205,35 +198,31 @@ impl Reviews {
         None
     }
 
-    /// The token's cell. Simultaneous requests with one token share it, and so one review.
-    fn cell(&self, token: &SecretString) -> Cell {
+    async fn recent_access(&self, token: &SecretString) -> kube::Result<Access> {
         let hash = Sha256::new().chain_update(self.salt);
         let key: Key = hash.chain_update(token.expose_secret()).finalize().into();
-        let now = Instant::now();
-        let mut verdicts = lock(&self.verdicts);
-        let fresh = |since: Instant| now.saturating_duration_since(since) < MAX_AGE;
-        if let Some((_, cell)) = verdicts.get(&key).filter(|(since, _)| fresh(*since)) {
-            return Arc::clone(cell);
-        }
-        let full = verdicts.len() >= MAX_VERDICTS;
-        verdicts.retain(|_, (since, cell)| {
-            fresh(*since) && (!full || cell.get() == Some(&Verdict::Allowed))
-        });
-        let cell = Cell::default();
-        verdicts.insert(key, (now, Arc::clone(&cell)));
-        cell
-    }
-
-    async fn review(&self, token: &SecretString) -> kube::Result<Verdict> {
-        let _permit = self.permits.acquire().await;
-        let verdict = match self.authenticate(token).await? {
-            Some(user) => self.authorize(user).await?,
-            None => Verdict::Unauthenticated,
+        let known = || {
+            let mut recent = lock(&self.recent);
+            recent.retain(|_, (since, _)| since.elapsed() < MAX_AGE);
+            recent.get(&key).map(|(_, access)| *access)
         };
+        if let Some(access) = known() {
+            return Ok(access);
+        }
+        let _turn = self.reviewing.lock().await;
+        if let Some(access) = known() {
+            return Ok(access);
+        }
+        let since = Instant::now();
+        let access = match self.authenticate(token).await? {
+            Some(user) => self.authorize(user).await?,
+            None => Access::Unauthenticated,
+        };
+        lock(&self.recent).insert(key, (since, access));
         if self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!("scrapers' tokens are reviewed again");
         }
-        Ok(verdict)
+        Ok(access)
     }
 
     /// The token's user, if it is valid for this API server.
@@ -252,7 +241,7 @@ impl Reviews {
     }
 
     /// Whether the user may get `/metrics`, a path that is no resource.
-    async fn authorize(&self, user: UserInfo) -> kube::Result<Verdict> {
+    async fn authorize(&self, user: UserInfo) -> kube::Result<Access> {
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: user.username,
@@ -271,8 +260,8 @@ impl Reviews {
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
         let allowed = |s: &SubjectAccessReviewStatus| s.allowed && s.denied != Some(true);
         Ok(match reviewed.status.filter(allowed) {
-            Some(_) => Verdict::Allowed,
-            None => Verdict::Forbidden,
+            Some(_) => Access::Allowed,
+            None => Access::Forbidden,
         })
     }
 }

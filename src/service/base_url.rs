@@ -14,16 +14,8 @@ use crate::api::limits::MAX_BASE_URL;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BaseUrl {
     text: String,
-    scheme: Scheme,
-    host: Host,
-    port: u16,
-    segments: Vec<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Scheme {
-    Http,
-    Https,
+    /// Bytes of `text` up to its path.
+    origin: usize,
 }
 
 /// Reason why an address is refused. Names no part of it that could hold a secret.
@@ -99,11 +91,10 @@ impl AllowList {
     }
 
     fn allows(&self, url: &BaseUrl) -> bool {
+        // Both are normalised, so that equal addresses are equal texts.
         self.entries.iter().any(|entry| {
-            entry.scheme == url.scheme
-                && entry.host == url.host
-                && entry.port == url.port
-                && url.segments.starts_with(&entry.segments)
+            let below = url.text.strip_prefix(&entry.text);
+            below.is_some_and(|path| path.is_empty() || path.starts_with('/'))
         })
     }
 }
@@ -130,15 +121,12 @@ impl BaseUrl {
 
     /// Scheme, host and port.
     pub fn origin(&self) -> &str {
-        let path: usize = self.segments.iter().map(|segment| segment.len() + 1).sum();
-        self.text
-            .get(..self.text.len().saturating_sub(path))
-            .unwrap_or(&self.text)
+        self.text.get(..self.origin).unwrap_or(&self.text)
     }
 
     /// Whether connections are encrypted.
     pub fn is_https(&self) -> bool {
-        self.scheme == Scheme::Https
+        self.text.starts_with("https:")
     }
 
     fn read(text: &str, allow_insecure_http: bool) -> Result<Self, BaseUrlError> {
@@ -153,14 +141,10 @@ impl BaseUrl {
             return Err(BaseUrlError::TooLong);
         }
         let url = Url::parse(text).map_err(BaseUrlError::Parse)?;
-        let scheme = match url.scheme() {
-            "https" => Scheme::Https,
-            "http" => Scheme::Http,
-            _ => return Err(BaseUrlError::NotHttp),
-        };
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(BaseUrlError::NoHost);
-        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(BaseUrlError::NotHttp);
+        }
+        let host = url.host().ok_or(BaseUrlError::NoHost)?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BaseUrlError::UserInfo);
         }
@@ -171,22 +155,20 @@ impl BaseUrl {
         if path.split('/').any(is_ambiguous) {
             return Err(BaseUrlError::AmbiguousPath);
         }
-        if scheme == Scheme::Http && !allow_insecure_http && !is_loopback(&host) {
+        if url.scheme() == "http" && !allow_insecure_http && !is_loopback(&host) {
             return Err(BaseUrlError::InsecureHttp {
                 host: host.to_string(),
             });
         }
+        let origin = url.origin().ascii_serialization();
         // An encoded character may take nine bytes, and this text is shown in the status.
-        let text = format!("{}{path}", url.origin().ascii_serialization());
+        let text = format!("{origin}{path}");
         if text.len() > MAX_BASE_URL {
             return Err(BaseUrlError::TooLong);
         }
         Ok(Self {
             text,
-            scheme,
-            host: host.to_owned(),
-            port,
-            segments: path.split('/').skip(1).map(str::to_owned).collect(),
+            origin: origin.len(),
         })
     }
 }

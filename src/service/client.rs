@@ -83,11 +83,8 @@ impl Client {
     }
 
     /// `GET /workspaces/current`: the workspace that the token acts for.
-    pub async fn current_workspace(
-        &self,
-        credentials: &Credentials,
-    ) -> Result<WorkspaceReply, Failure> {
-        let request = Request::current_workspace(self.base_url(), credentials);
+    pub async fn current_workspace(&self, who: &Credentials) -> Result<WorkspaceReply, Failure> {
+        let request = Request::current_workspace(self.base_url(), who);
         self.call(Operation::CurrentWorkspace, request, Answer::workspace)
             .await
     }
@@ -96,36 +93,28 @@ impl Client {
     /// without a runId can't be read.
     pub async fn create_run(
         &self,
-        credentials: &Credentials,
+        who: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
     ) -> Result<RunView, Failure> {
-        let request = Request::create_run(self.base_url(), credentials, key, body);
+        let request = Request::create_run(self.base_url(), who, key, body);
         self.call(Operation::CreateRun, request, Answer::created)
             .await
     }
 
     /// `GET /runs/{runId}`: the truth about a run. An answer about another run can't be read; one that names no run, or
     /// no state, leaves these fields empty.
-    pub async fn get_run(
-        &self,
-        credentials: &Credentials,
-        run_id: &RunId,
-    ) -> Result<RunView, Failure> {
-        let request = Request::get_run(self.base_url(), credentials, run_id);
-        self.call(Operation::GetRun, request, |answer| answer.run(run_id))
+    pub async fn get_run(&self, who: &Credentials, id: &RunId) -> Result<RunView, Failure> {
+        let request = Request::get_run(self.base_url(), who, id);
+        self.call(Operation::GetRun, request, |answer| answer.run(id))
             .await
     }
 
     /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted, not that the run ended; its
     /// body may be empty.
-    pub async fn cancel_run(
-        &self,
-        credentials: &Credentials,
-        run_id: &RunId,
-    ) -> Result<RunView, Failure> {
-        let request = Request::cancel_run(self.base_url(), credentials, run_id);
-        let read = |answer: Answer| answer.cancelled(run_id);
+    pub async fn cancel_run(&self, who: &Credentials, id: &RunId) -> Result<RunView, Failure> {
+        let request = Request::cancel_run(self.base_url(), who, id);
+        let read = |answer: Answer| answer.cancelled(id);
         self.call(Operation::CancelRun, request, read).await
     }
 
@@ -134,23 +123,23 @@ impl Client {
     /// from then on only silence ends the stream, not its length.
     pub async fn run_events(
         &self,
-        credentials: &Credentials,
-        run_id: &RunId,
+        who: &Credentials,
+        id: &RunId,
         last_event_id: Option<&str>,
     ) -> Result<EventStream, Failure> {
         let sender = &self.inner.sender;
         let attempt = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
-            let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
+            let request = Request::run_events(self.base_url(), who, id, resumed)?;
             let place = self.inner.http.streams.place();
-            let (head, response) = sender.open(&place.http, request, sender.limit()).await?;
-            if !head.is_media_type("text/event-stream") {
-                return Err(head.unreadable("it is no event stream", None));
+            let sent = sender.send(&place.http, request, sender.limit()).await?;
+            let answer = sent.success(&sender.redactor).await?;
+            if !answer.head.is_media_type("text/event-stream") {
+                return Err(answer.head.unreadable("it is no event stream", None));
             }
+            let status = answer.head.status;
             let redactor = Arc::clone(&sender.redactor);
-            let status = head.status;
-            let stream =
-                EventStream::new(head, (response, place), &sender.contract, redactor, resumed);
+            let stream = EventStream::new(answer, place, &sender.contract, redactor, resumed);
             Ok((status, stream))
         };
         sender.reported(Operation::RunEvents, attempt).await
@@ -173,7 +162,9 @@ impl Client {
         let attempt = async {
             let request = Request::public(self.base_url(), path)?;
             let http = &self.inner.http.checks;
-            let (head, body) = sender.send(http, request, sender.limit()).await?;
+            let mut sent = sender.send(http, request, sender.limit()).await?;
+            let body = sent.body(sender.contract.limits().body_bytes).await?;
+            let head = sent.head;
             let answer = RawAnswer {
                 status: head.status.as_u16(),
                 media_type: head.media_type,
@@ -202,10 +193,15 @@ impl Client {
             _ => (&http.calls, sender.limit()),
         };
         let attempt = async {
-            let (head, body) = sender.accepted(http, request?, limit).await?;
-            let status = head.status;
+            let sent = sender.send(http, request?, limit).await?;
+            let mut sent = sent.success(&sender.redactor).await?;
+            let (most, status) = (sender.contract.limits().body_bytes, sent.head.status);
+            let Some(body) = sent.body(most).await? else {
+                let defect = format!("it is larger than {most} bytes");
+                return Err(sent.head.unreadable(&defect, None));
+            };
             let answer = Answer {
-                head,
+                head: sent.head,
                 body,
                 contract: Arc::clone(&sender.contract),
                 redactor: Arc::clone(&sender.redactor),
@@ -247,12 +243,9 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn version(self) -> Result<VersionReply, Failure> {
         let text = lossy(&self.body);
-        let value = self.json(&text)?;
+        let version = self.contract.version_of(self.json(&text)?);
         Ok(VersionReply {
-            version: self
-                .contract
-                .version_of(value)
-                .map(|version| one_line(&self.redactor.text(&version), MAX_SERVICE_VERSION)),
+            version: version.map(|version| self.shown(&version, MAX_SERVICE_VERSION)),
             request_id: self.head.request_id,
         })
     }
@@ -266,16 +259,14 @@ impl Answer {
         }
         Ok(WorkspaceReply {
             identity,
-            record: one_line(&self.redactor.text(&sorted(value)), MAX_RECORD),
+            record: self.shown(&sorted(value), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
 
     /// The created run. An answer without a runId is an error.
     pub(super) fn created(self) -> Result<RunView, Failure> {
-        let text = lossy(&self.body);
-        let value = self.json(&text)?;
-        let view = self.view(value, None)?;
+        let view = self.view(None)?;
         if view.run_id.is_none() {
             return Err(self.head.unreadable("it names no runId", None));
         }
@@ -284,9 +275,7 @@ impl Answer {
 
     /// The requested run.
     pub(super) fn run(self, asked: &RunId) -> Result<RunView, Failure> {
-        let text = lossy(&self.body);
-        let value = self.json(&text)?;
-        self.view(value, Some(asked))
+        self.view(Some(asked))
     }
 
     /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
@@ -300,30 +289,34 @@ impl Answer {
         self.run(asked)
     }
 
-    fn view(&self, value: &RawValue, asked: Option<&RunId>) -> Result<RunView, Failure> {
+    fn view(&self, asked: Option<&RunId>) -> Result<RunView, Failure> {
+        let unreadable = |defect: &str| Err(self.head.unreadable(defect, None));
+        let text = lossy(&self.body);
+        let value = self.json(&text)?;
         let run_id = self.contract.run_id_of(value);
         if let Some(id) = &run_id {
-            RunId::parse(id).map_err(|error| {
-                self.head
-                    .unreadable("its runId can't be used", Some(&error))
-            })?;
+            if let Err(error) = RunId::parse(id) {
+                let defect = "its runId can't be used";
+                return Err(self.head.unreadable(defect, Some(&error)));
+            }
             if self.redactor.is_in(id) {
-                return Err(self.head.unreadable("its runId repeats the token", None));
+                return unreadable("its runId repeats the token");
             }
             if asked.is_some_and(|asked| asked.as_str() != id) {
-                return Err(self
-                    .head
-                    .unreadable("it names another runId than the one asked for", None));
+                return unreadable("it names another runId than the one asked for");
             }
         }
+        let state = self.contract.run_state_of(value);
         Ok(RunView {
             run_id,
-            state: self
-                .contract
-                .run_state_of(value)
-                .map(|state| one_line(&self.redactor.text(&state), MAX_STATE)),
+            state: state.map(|state| self.shown(&state, MAX_STATE)),
             request_id: self.head.request_id.clone(),
         })
+    }
+
+    /// A text of the answer, fit to be shown.
+    fn shown(&self, text: &str, max: usize) -> String {
+        one_line(&self.redactor.text(text), max)
     }
 
     /// The document, as text: an answer may echo a workload of any depth.

@@ -12,8 +12,7 @@ use rustls::{RootCertStore, crypto::CryptoProvider};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::contract::Contract;
-use crate::util::sha256;
-use crate::util::{error_chain, lock};
+use crate::util::{error_chain, lock, sha256};
 
 use super::{BaseUrl, Observer};
 
@@ -110,17 +109,7 @@ impl HttpClients {
         Ok(Self {
             calls: client(false)?,
             checks: client(false)?,
-            streams: StreamClients::new(
-                streams,
-                client(true)?,
-                Box::new(move || {
-                    let made = client(true);
-                    made.inspect_err(|error| {
-                        tracing::warn!(error = %error_chain(error), "failed to make one more client for event streams");
-                    })
-                    .ok()
-                }),
-            ),
+            streams: StreamClients::new(streams, client(true)?, Box::new(move || client(true))),
         })
     }
 }
@@ -162,20 +151,16 @@ fn system_tls() -> Result<rustls::ClientConfig, ConfigError> {
 /// The only certificates to trust; `None` means the system's. Plain http trusts none, and so works on a system without
 /// any; a bundle that can't be read is an error there, too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
-    let given = config.ca_pem.as_deref().map(bundle).transpose()?;
-    if config.base_url.is_https() {
-        Ok(given)
-    } else {
-        Ok(Some(Vec::new()))
-    }
-}
-
-fn bundle(pem: &[u8]) -> Result<Vec<Certificate>, ConfigError> {
-    let roots = Certificate::from_pem_bundle(pem).map_err(ConfigError::ReadCa)?;
-    if roots.is_empty() {
+    let given = config.ca_pem.as_deref().map(Certificate::from_pem_bundle);
+    let given = given.transpose().map_err(ConfigError::ReadCa)?;
+    if given.as_ref().is_some_and(Vec::is_empty) {
         return Err(ConfigError::EmptyCa);
     }
-    Ok(roots)
+    Ok(if config.base_url.is_https() {
+        given
+    } else {
+        Some(Vec::new())
+    })
 }
 
 /// Settings common to all clients. The call's own time limit is set by the caller.
@@ -241,8 +226,8 @@ impl HttpPool {
     }
 }
 
-/// Makes one more client, if that is possible.
-type Build = Box<dyn Fn() -> Option<reqwest::Client> + Send + Sync>;
+/// Makes one more client.
+type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
 /// The clients for the event streams of one service, apart from those of calls: streams that last would use up a
 /// connection's limit of concurrent requests.
@@ -280,10 +265,14 @@ impl StreamClients {
     pub(super) fn place(&self) -> Place {
         let mut clients = lock(&self.clients);
         let free = |(_, places): &&(_, Arc<Semaphore>)| places.available_permits() > 0;
-        if clients.iter().find(free).is_none()
-            && let Some(more) = (self.build)()
-        {
-            clients.push((more, Arc::new(Semaphore::new(self.most))));
+        if clients.iter().find(free).is_none() {
+            match (self.build)() {
+                Ok(more) => clients.push((more, Arc::new(Semaphore::new(self.most)))),
+                Err(error) => {
+                    let error = error_chain(&error);
+                    tracing::warn!(error, "failed to make one more client for event streams");
+                }
+            }
         }
         let fullest = clients
             .iter()
@@ -361,7 +350,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = || {
             let client = reqwest::Client::builder().tls_certs_only([]).build();
-            client.ok()
+            client.map_err(ConfigError::BuildClient)
         };
         StreamClients::new(100, build().unwrap(), Box::new(build))
     }
@@ -398,7 +387,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = reqwest::Client::builder().tls_certs_only([]);
         let first = builder.user_agent("first").build().unwrap();
-        let clients = StreamClients::new(2, first, Box::new(|| None));
+        let clients = StreamClients::new(2, first, Box::new(|| Err(ConfigError::NoSystemRoots)));
         for place in places(&clients, 5) {
             let client = format!("{:?}", place.http);
             assert!(client.contains("first"), "{client}");

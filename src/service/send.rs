@@ -142,20 +142,16 @@ impl Request {
         Ok(request)
     }
 
-    pub(super) fn get_run(
-        base: &BaseUrl,
-        who: &Credentials,
-        run_id: &RunId,
-    ) -> Result<Self, Failure> {
-        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?.authorized(who)
+    pub(super) fn get_run(base: &BaseUrl, who: &Credentials, id: &RunId) -> Result<Self, Failure> {
+        Self::new(base, Method::GET, &format!("/runs/{}", id.segment()))?.authorized(who)
     }
 
     pub(super) fn cancel_run(
         base: &BaseUrl,
         who: &Credentials,
-        run_id: &RunId,
+        id: &RunId,
     ) -> Result<Self, Failure> {
-        let path = format!("/runs/{}:cancel", run_id.segment());
+        let path = format!("/runs/{}:cancel", id.segment());
         let request = Self::new(base, Method::POST, &path)?.authorized(who)?;
         // Sent explicitly: a POST without a length is refused (411) by some proxies.
         Ok(request.with(CONTENT_LENGTH, HeaderValue::from_static("0")))
@@ -405,72 +401,13 @@ impl Sender {
         result.map(|(_, value)| value)
     }
 
-    /// Sends a request and reads the answer, whatever its status; no body if it is larger than the contract file's
-    /// `bodyBytes`.
+    /// Sends a request and reads the answer's head.
     pub(super) async fn send(
         &self,
         http: &reqwest::Client,
         request: Request,
         limit: Deadline,
-    ) -> Result<(Head, Option<Bytes>), Failure> {
-        let (head, mut response) = self.begin(http, request, limit).await?;
-        let most = self.contract.limits().body_bytes;
-        let body = body(&head, &mut response, most, limit).await?;
-        Ok((head, body))
-    }
-
-    /// Sends a request and reads the answer's head; any status but a 2xx is a failure.
-    pub(super) async fn open(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), Failure> {
-        let (head, mut response) = self.begin(http, request, limit).await?;
-        let status = head.status;
-        if status.is_success() && !head.compressed {
-            return Ok((head, response));
-        }
-        if status.is_client_error() || status.is_server_error() {
-            // A body that is no problem is not read: nothing may be concluded from it.
-            let body = if head.is_media_type(PROBLEM) {
-                body(&head, &mut response, PROBLEM_BYTES, limit).await?
-            } else {
-                None
-            };
-            return Err(refused(head, body.as_deref(), &self.redactor));
-        }
-        let defect = if status.is_success() {
-            COMPRESSED
-        } else if status.is_redirection() {
-            "it is a redirect, and redirects are not followed; correct the base URL"
-        } else {
-            "its status has no meaning here"
-        };
-        Err(head.unreadable(defect, None))
-    }
-
-    /// The same, with the whole body of a 2xx.
-    pub(super) async fn accepted(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Bytes), Failure> {
-        let (head, mut response) = self.open(http, request, limit).await?;
-        let most = self.contract.limits().body_bytes;
-        match body(&head, &mut response, most, limit).await? {
-            Some(body) => Ok((head, body)),
-            None => Err(head.unreadable(&format!("it is larger than {most} bytes"), None)),
-        }
-    }
-
-    async fn begin(
-        &self,
-        http: &reqwest::Client,
-        request: Request,
-        limit: Deadline,
-    ) -> Result<(Head, Response), Failure> {
+    ) -> Result<Incoming, Failure> {
         if let Some(token) = &request.token {
             self.redactor.remember(token);
         }
@@ -480,33 +417,65 @@ impl Sender {
             return Err(Failure::new(FailureKind::NoAnswer, text));
         };
         let response = sent.map_err(unanswered)?;
-        let head = Head::read(&response, &self.redactor);
-        Ok((head, response))
+        Ok(Incoming {
+            head: Head::read(&response, &self.redactor),
+            response,
+            limit,
+        })
     }
 }
 
-/// Reads a body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a `Content-Length` may
-/// be wrong or absent.
-async fn body(
-    head: &Head,
-    response: &mut Response,
-    most: usize,
+/// An answer whose body is still to be read.
+pub(super) struct Incoming {
+    pub(super) head: Head,
+    pub(super) response: Response,
     limit: Deadline,
-) -> Result<Option<Bytes>, Failure> {
-    let announced = response.content_length().unwrap_or(0);
-    if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
-        return Ok(None);
+}
+
+impl Incoming {
+    /// Any status but a 2xx is a failure.
+    pub(super) async fn success(mut self, redactor: &Redactor) -> Result<Self, Failure> {
+        let status = self.head.status;
+        if status.is_success() && !self.head.compressed {
+            return Ok(self);
+        }
+        if status.is_client_error() || status.is_server_error() {
+            // A body that is no problem is not read: nothing may be concluded from it.
+            let body = if self.head.is_media_type(PROBLEM) {
+                self.body(PROBLEM_BYTES).await?
+            } else {
+                None
+            };
+            return Err(refused(self.head, body.as_deref(), redactor));
+        }
+        let defect = if status.is_success() {
+            COMPRESSED
+        } else if status.is_redirection() {
+            "it is a redirect, and redirects are not followed; correct the base URL"
+        } else {
+            "its status has no meaning here"
+        };
+        Err(self.head.unreadable(defect, None))
     }
-    let mut body = BytesMut::new();
-    loop {
-        match timeout_at(limit.at, response.chunk()).await {
-            Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
-            Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-            Ok(Ok(None)) => return Ok(Some(body.freeze())),
-            Ok(Err(error)) => return Err(head.cut(REST_LOST, Some(&error.without_url()))),
-            Err(_) => {
-                let how = format!("it did not end within {} s", limit.seconds);
-                return Err(head.cut(&how, None));
+
+    /// Reads the body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a
+    /// `Content-Length` may be wrong or absent.
+    pub(super) async fn body(&mut self, most: usize) -> Result<Option<Bytes>, Failure> {
+        let announced = self.response.content_length().unwrap_or(0);
+        if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
+            return Ok(None);
+        }
+        let mut body = BytesMut::new();
+        loop {
+            match timeout_at(self.limit.at, self.response.chunk()).await {
+                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => return Ok(Some(body.freeze())),
+                Ok(Err(error)) => return Err(self.head.cut(REST_LOST, Some(&error.without_url()))),
+                Err(_) => {
+                    let how = format!("it did not end within {} s", self.limit.seconds);
+                    return Err(self.head.cut(&how, None));
+                }
             }
         }
     }
@@ -544,97 +513,4 @@ fn date(text: &str) -> Option<Timestamp> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use http::HeaderValue;
-    use rstest::rstest;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("no connection")]
-    struct Outer(#[source] io::Error);
-
-    #[test]
-    fn a_connection_that_lacks_a_file_is_known_by_its_cause() {
-        let caused_by = |code| Outer(io::Error::from_raw_os_error(code));
-        for code in NO_FILE {
-            assert!(no_file(&caused_by(code)), "{code}");
-            assert!(no_file(&io::Error::from_raw_os_error(code)), "{code}");
-        }
-        // Refused.
-        assert!(!no_file(&caused_by(111)));
-        assert!(!no_file(&Outer(io::Error::other("no code"))));
-    }
-
-    /// Each lookup of a name fails with this error of the system.
-    struct NoName(i32);
-
-    impl reqwest::dns::Resolve for NoName {
-        fn resolve(&self, _: reqwest::dns::Name) -> reqwest::dns::Resolving {
-            let error = io::Error::from_raw_os_error(self.0);
-            Box::pin(async move { Err(error.into()) })
-        }
-    }
-
-    #[tokio::test]
-    async fn a_call_that_gets_no_file_is_told_from_one_without_an_answer() {
-        // Another test may have chosen it first.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let kind = async |code| {
-            let client = reqwest::Client::builder()
-                .no_proxy()
-                .tls_certs_only([])
-                .dns_resolver(NoName(code))
-                .build()
-                .unwrap();
-            let call = client.get("http://service.example").send();
-            unanswered(call.await.unwrap_err()).kind
-        };
-        for code in NO_FILE {
-            assert_eq!(kind(code).await, FailureKind::NoFile, "{code}");
-        }
-        assert_eq!(kind(111).await, FailureKind::NoAnswer);
-    }
-
-    #[rstest]
-    #[case("0", Some(0))]
-    #[case("120", Some(120))]
-    #[case(" 7 ", Some(7))]
-    #[case("99999999999999999999999", Some(u64::MAX))]
-    #[case("Sun, 06 Nov 1994 08:50:00 GMT", Some(23))]
-    #[case("Mon, 06 Nov 1994 08:50:00 GMT", Some(23))]
-    #[case("Sunday, 06-Nov-94 08:50:00 GMT", Some(23))]
-    #[case("Sun Nov  6 08:50:00 1994", Some(23))]
-    #[case("Sun, 06 Nov 1994 08:00:00 GMT", Some(0))]
-    #[case("", None)]
-    #[case("-1", None)]
-    #[case("1.5", None)]
-    #[case("soon", None)]
-    fn every_form_is_read(#[case] text: &str, #[case] seconds: Option<u64>) {
-        let now: Timestamp = "1994-11-06T08:49:37Z".parse().unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
-        assert_eq!(retry_after(&headers, now), seconds.map(Duration::from_secs));
-    }
-
-    /// Proves: P-clock
-    #[test]
-    fn a_date_is_compared_with_the_date_of_its_own_answer() {
-        let mut headers = HeaderMap::new();
-        let header = |text| HeaderValue::from_static(text);
-        headers.insert(DATE, header("Sun, 06 Nov 1994 08:49:37 GMT"));
-        headers.insert(RETRY_AFTER, header("Sun, 06 Nov 1994 08:50:00 GMT"));
-        let an_hour_early: Timestamp = "1994-11-06T07:49:37Z".parse().unwrap();
-        assert_eq!(
-            retry_after(&headers, an_hour_early),
-            Some(Duration::from_secs(23))
-        );
-        headers.insert(DATE, header("today"));
-        let near: Timestamp = "1994-11-06T08:49:59Z".parse().unwrap();
-        assert_eq!(retry_after(&headers, near), Some(Duration::from_secs(1)));
-    }
-
-    #[test]
-    fn no_header_is_no_wish() {
-        assert_eq!(retry_after(&HeaderMap::new(), Timestamp::UNIX_EPOCH), None);
-    }
-}
+mod tests;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use reqwest::Response;
 use tokio::time::timeout_at;
 
 use crate::api::contract::Contract;
@@ -15,7 +14,7 @@ use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 use crate::decide::failure::Failure;
 
 use super::connect::Place;
-use super::send::{Deadline, Head, REST_LOST};
+use super::send::{Deadline, Head, Incoming, REST_LOST};
 use super::sse::{Caps, Decoder, Event, ID_BYTES, StreamItem};
 use super::text::{Redactor, one_line};
 
@@ -50,8 +49,8 @@ pub struct EventStream {
 
 impl EventStream {
     pub(super) fn new(
-        head: Head,
-        (response, place): (Response, Place),
+        answer: Incoming,
+        place: Place,
         contract: &Arc<Contract>,
         redactor: Arc<Redactor>,
         last_event_id: Option<&str>,
@@ -62,8 +61,8 @@ impl EventStream {
             event: limits.event_bytes,
         };
         Self {
-            body: Some(response.bytes_stream().boxed()),
-            head,
+            body: Some(answer.response.bytes_stream().boxed()),
+            head: answer.head,
             received: Bytes::new(),
             decoder: Decoder::new(caps, last_event_id),
             redactor,

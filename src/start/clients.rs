@@ -17,7 +17,7 @@ use tower::{
 };
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
-use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
+use run_operator::checks::{KubernetesVersion, MINIMUM};
 use run_operator::controller::{BoundedRetry, CountRequests, ThrottleWatches, metrics::Metrics};
 use run_operator::util::error_chain;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use run_operator::contract_file::{self, Source};
+use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
@@ -39,8 +39,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
             max: args.poll_max,
         });
     }
-    let source = Source::file_or_builtin(args.contract.as_deref());
-    let contract = Arc::new(contract_file::load(&source)?);
+    let contract = Arc::new(contract_file::load(args.contract.as_deref())?);
     let allow_list = allow_list(args)?;
     let base_url = args.base_url.as_deref();
     let base_url = base_url

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
 use run_operator::checks::TargetError;
+use run_operator::checks::{KubernetesVersion, MINIMUM};
 use run_operator::contract_file::ContractFileError;
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;

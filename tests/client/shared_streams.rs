@@ -1,5 +1,7 @@
 //! Many event streams over HTTP/2 on few connections.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::join_all;
 use run_operator::api::contract::Contract;
@@ -22,21 +24,35 @@ fn client_of(service: &Reference, contract: Contract) -> Client {
     .unwrap()
 }
 
-/// Opens the streams of so many runs at once.
+/// Opens the streams of so many runs at once. The runs are made one after the other: a service may refuse what is sent on a
+/// connection before its limit is known.
 async fn open(client: &Client, runs: usize) -> Vec<Result<EventStream, Failure>> {
     let credentials = &credentials_of("dev");
-    let one = async |number: usize| {
+    let mut run_ids = Vec::new();
+    for number in 0..runs {
         let key = key(&format!("run-{number}"));
         let body = Bytes::from_static(ENDLESS);
-        let run = client.create_run(credentials, &key, body).await.unwrap();
-        let run_id = run_id(&run.run_id.unwrap());
-        client.run_events(credentials, &run_id, None).await
-    };
-    within(join_all((0..runs).map(one))).await
+        let run = within(client.create_run(credentials, &key, body)).await;
+        run_ids.push(run_id(&run.unwrap().run_id.unwrap()));
+    }
+    let streams = run_ids
+        .iter()
+        .map(|run_id| client.run_events(credentials, run_id, None));
+    within(join_all(streams)).await
 }
 
 async fn count(service: &Reference, what: &str) -> u64 {
     service.stats().await[what].as_u64().unwrap()
+}
+
+/// Calls of one moment may each begin a connection before the first is known to be HTTP/2; the others are closed again.
+async fn connections_become(service: &Reference, expected: u64) {
+    let becomes = async {
+        while count(service, "openConnections").await != expected {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(becomes).await;
 }
 
 /// Proves: P-files
@@ -48,7 +64,7 @@ async fn event_streams_over_http2_share_connections() {
     assert!(streams.iter().all(Result::is_ok));
     assert_eq!(count(&service, "openStreams").await, 250);
     // Three for the streams, one for the calls, one of this test.
-    assert_eq!(count(&service, "openConnections").await, 5);
+    connections_become(&service, 5).await;
     // A call doesn't wait behind them.
     within(client.version()).await.unwrap();
 }
@@ -66,7 +82,7 @@ async fn with_h2c_streams_by_plain_http_share_a_connection() {
     assert!(streams.iter().all(Result::is_ok));
     assert_eq!(count(&service, "openStreams").await, 50);
     // One for the streams, one for the calls, one of this test.
-    assert_eq!(count(&service, "openConnections").await, 3);
+    connections_become(&service, 3).await;
 }
 
 /// Proves: P-files
@@ -79,5 +95,5 @@ async fn a_service_that_allows_fewer_streams_gets_as_many_as_the_contract_says()
     assert!(streams.iter().all(Result::is_ok));
     assert_eq!(count(&service, "openStreams").await, 60);
     // Three for the streams, one for the calls, one of this test.
-    assert_eq!(count(&service, "openConnections").await, 5);
+    connections_become(&service, 5).await;
 }

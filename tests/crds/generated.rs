@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::api::Api;
-use run_operator::api::{crd, policy};
+use run_operator::api::crd;
 
 use crate::namespace::Space;
 
@@ -151,9 +151,9 @@ async fn the_server_adds_nothing_to_a_crd_or_the_policy() {
         assert_eq!(live.unwrap().spec, crd.spec);
     }
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-    let live = policies.get(policy::NAME).await.unwrap();
-    assert_eq!(live.spec, policy::policy().spec);
+    let live = policies.get(crd::POLICY).await.unwrap();
+    assert_eq!(live.spec, crd::policy().spec);
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
-    let live = bindings.get(policy::NAME).await.unwrap();
-    assert_eq!(live.spec, policy::binding().spec);
+    let live = bindings.get(crd::POLICY).await.unwrap();
+    assert_eq!(live.spec, crd::policy_binding().spec);
 }

@@ -5,10 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use run_operator::{
-    api::{
-        Contract, Run, RunSpec, RunStatus, finalizer, status::ResolvedWorkspace,
-        workspace_ref::WorkspaceKind,
-    },
+    api::{Contract, Run, RunSpec, RunStatus, WorkspaceKind, finalizer, status::ResolvedWorkspace},
     decide::{
         Learned, Learning, Memory,
         turn::{Remembers, Version},

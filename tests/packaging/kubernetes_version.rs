@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rstest::rstest;
-use run_operator::api::kubernetes::MINIMUM;
+use run_operator::checks::MINIMUM;
 
 use crate::doctor::doctor;
 use crate::helm;

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, run::ReadyWhen, time::whole_seconds},
+    api::{Phase, Reason, conditions::whole_seconds, run::ReadyWhen},
     decide::{WorkspaceView, failure::RunView},
 };
 

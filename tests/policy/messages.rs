@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::workspace_ref::{WorkspaceKind, WorkspaceRef},
+    api::{WorkspaceKind, WorkspaceRef},
     decide::{
         WorkspaceView,
         failure::{Failure, FailureKind},

@@ -3,7 +3,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind},
+    api::{Intent, Phase, Reason, WorkspaceKind, status::ResolvedWorkspace},
     decide::{Follow, WorkspaceView, run::pinning::elsewhere},
 };
 

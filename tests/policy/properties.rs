@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus, workspace_ref::WorkspaceRef},
+    api::{Phase, Reason, RunStatus, WorkspaceRef},
     decide::{
         Effect, Follow, WorkspaceView,
         event_buffer::Received,

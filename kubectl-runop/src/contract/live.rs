@@ -5,10 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use run_operator::api::Contract;
-use run_operator::checks::{Check, Finding, NO_ANSWER, Target, Verdict};
+use run_operator::checks::{Check, Finding, NO_ANSWER, Target};
 use run_operator::decide::failure::Failure;
 use run_operator::decide::truncate::cut;
-use run_operator::decide::workspace::verdict::version_verdict;
 use run_operator::service::RawAnswer;
 
 /// Time limit of a call, even if the contract file allows more: a person waits for the command.
@@ -128,11 +127,7 @@ fn document(answer: &RawAnswer, contract: &Contract) -> [Finding; 3] {
         return [json, named, ACCEPTED.not_tried("there is no version")];
     };
     let named = NAMED.ok(format!("It is {}.", cut(&version, SHOWN)));
-    let accepted = match version_verdict(Some(&version), contract) {
-        Ok(why) => ACCEPTED.ok(why.message),
-        Err(why) => ACCEPTED.finding(Verdict::Fail, why.message, None),
-    };
-    [json, named, accepted]
+    [json, named, ACCEPTED.version(Some(&version), contract)]
 }
 
 fn refused(answer: &RawAnswer) -> Finding {

@@ -1,7 +1,61 @@
-//! The contract file's form.
+//! The contract file's form, the checks of a file before it is used, and its errors, each in one line.
 
-use serde::de::Error;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+use serde_saphyr::UserMessageFormatter;
+
+use crate::api::status::Phase;
+
+/// Meaning of a state of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateClass {
+    /// Waiting to run.
+    Pending,
+    /// Running.
+    Active,
+    /// A cancellation is in progress at the service.
+    Cancelling,
+    /// Ended with success.
+    Succeeded,
+    /// Ended with a failure.
+    Failed,
+    /// Cancelled.
+    Cancelled,
+    /// Not in the contract file: shown verbatim, never guessed to be terminal.
+    Unmapped,
+}
+
+impl StateClass {
+    /// The terminal phase of this state, if it is an end.
+    pub fn terminal(self) -> Option<Phase> {
+        match self {
+            Self::Succeeded => Some(Phase::Succeeded),
+            Self::Failed => Some(Phase::Failed),
+            Self::Cancelled => Some(Phase::Cancelled),
+            Self::Pending | Self::Active | Self::Cancelling | Self::Unmapped => None,
+        }
+    }
+}
+
+/// Meaning of a problem's code (rules 8 and 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeClass {
+    /// 409: an approval is missing.
+    ApprovalConflict,
+    /// 409: a version differs.
+    VersionConflict,
+    /// 409: the key was used for another request.
+    IdempotencyConflict,
+    /// 409: an earlier request with the key is still in progress.
+    IdempotencyInProgress,
+    /// 404: this run does not exist.
+    RunNotFound,
+    /// Not in the contract file.
+    Unknown,
+}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -16,79 +70,60 @@ pub(super) struct Profile {
     pub(super) key_retention_seconds: u64,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
-    #[serde(deserialize_with = "list")]
-    pub(super) provider_key_prefixes: Vec<String>,
+    pub(super) provider_key_prefixes: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Version {
-    #[serde(deserialize_with = "list")]
-    pub(super) pointers: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) accepted: Vec<String>,
+    pub(super) pointers: List<String>,
+    pub(super) accepted: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFields {
-    #[serde(deserialize_with = "list")]
-    pub(super) id_pointers: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) state_pointers: Vec<String>,
+    pub(super) id_pointers: List<String>,
+    pub(super) state_pointers: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct EventFields {
-    #[serde(deserialize_with = "list")]
-    pub(super) state_pointers: Vec<String>,
+    pub(super) state_pointers: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WorkspaceFields {
-    #[serde(deserialize_with = "list")]
-    pub(super) identity_pointers: Vec<String>,
+    pub(super) identity_pointers: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct States {
-    #[serde(deserialize_with = "list")]
-    pub(super) pending: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) active: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) cancelling: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) succeeded: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) failed: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) cancelled: Vec<String>,
+    pub(super) pending: List<String>,
+    pub(super) active: List<String>,
+    pub(super) cancelling: List<String>,
+    pub(super) succeeded: List<String>,
+    pub(super) failed: List<String>,
+    pub(super) cancelled: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Codes {
-    #[serde(deserialize_with = "list")]
-    pub(super) approval_conflict: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) version_conflict: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) idempotency_conflict: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) idempotency_in_progress: Vec<String>,
-    #[serde(deserialize_with = "list")]
-    pub(super) run_not_found: Vec<String>,
+    pub(super) approval_conflict: List<String>,
+    pub(super) version_conflict: List<String>,
+    pub(super) idempotency_conflict: List<String>,
+    pub(super) idempotency_in_progress: List<String>,
+    pub(super) run_not_found: List<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Create {
-    #[serde(deserialize_with = "list")]
-    pub(super) refused_for: Vec<u16>,
+    pub(super) refused_for: List<u16>,
 }
 
 /// Sizes beyond which an answer is not read, and the streams of a connection.
@@ -124,7 +159,260 @@ pub struct Timeouts {
 }
 
 /// A list. YAML reads a name without a value as null, which would pass for an empty list.
-fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    Option::deserialize(from)?
-        .ok_or_else(|| Error::custom("a list without a value; write [] for an empty one"))
+#[derive(Clone, Debug)]
+pub(super) struct List<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let items = Option::deserialize(from)?;
+        let unset = || Error::custom("a list without a value; write [] for an empty one");
+        items.map(Self).ok_or_else(unset)
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl Profile {
+    /// Refuses an entry without effect, or with an unintended one.
+    pub(super) fn check(&self) -> Result<(), ContractError> {
+        for (field, pointers, required) in [
+            ("version.pointers", &self.version.pointers, true),
+            ("run.idPointers", &self.run.id_pointers, true),
+            ("run.statePointers", &self.run.state_pointers, true),
+            ("event.statePointers", &self.event.state_pointers, false),
+            (
+                "workspace.identityPointers",
+                &self.workspace.identity_pointers,
+                false,
+            ),
+        ] {
+            check_pointers(field, pointers, required)?;
+        }
+        check_versions(&self.version.accepted)?;
+        for (name, words, class) in self.states.lists() {
+            let field = format!("states.{name}");
+            if class.terminal().is_some() && words.is_empty() {
+                let problem = "without a state here no Run could ever end this way";
+                return invalid(&field, problem.to_owned());
+            }
+            check_words(&field, words)?;
+        }
+        for (name, words, _) in self.codes.lists() {
+            check_words(&format!("codes.{name}"), words)?;
+        }
+        check_words("providerKeyPrefixes", &self.provider_key_prefixes)?;
+        check_statuses(&self.create.refused_for)?;
+        self.check_numbers()
+    }
+
+    fn check_numbers(&self) -> Result<(), ContractError> {
+        let (l, t) = (self.limits, self.timeouts);
+        let streams = l.streams_per_connection.into();
+        for (field, number, least) in [
+            ("keyRetentionSeconds", self.key_retention_seconds, 60),
+            ("limits.bodyBytes", l.body_bytes as u64, 1024),
+            ("limits.eventLineBytes", l.event_line_bytes as u64, 1024),
+            ("limits.eventBytes", l.event_bytes as u64, 1024),
+            ("limits.streamsPerConnection", streams, 1),
+            ("timeouts.connectSeconds", t.connect_seconds, 1),
+            ("timeouts.requestSeconds", t.request_seconds, 1),
+            ("timeouts.streamIdleSeconds", t.stream_idle_seconds, 1),
+        ] {
+            if number < least {
+                let problem = format!("{number} is too small; the least is {least}");
+                return invalid(field, problem);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl States {
+    /// Each list with its name and what its states mean.
+    pub(super) fn lists(&self) -> [(&'static str, &[String], StateClass); 6] {
+        [
+            ("pending", &self.pending, StateClass::Pending),
+            ("active", &self.active, StateClass::Active),
+            ("cancelling", &self.cancelling, StateClass::Cancelling),
+            ("succeeded", &self.succeeded, StateClass::Succeeded),
+            ("failed", &self.failed, StateClass::Failed),
+            ("cancelled", &self.cancelled, StateClass::Cancelled),
+        ]
+    }
+}
+
+impl Codes {
+    /// Each list with its name and what its codes mean.
+    pub(super) fn lists(&self) -> [(&'static str, &[String], CodeClass); 5] {
+        use CodeClass::{
+            ApprovalConflict, IdempotencyConflict, IdempotencyInProgress, RunNotFound,
+            VersionConflict,
+        };
+        let in_progress = &self.idempotency_in_progress;
+        [
+            (
+                "approvalConflict",
+                &self.approval_conflict,
+                ApprovalConflict,
+            ),
+            ("versionConflict", &self.version_conflict, VersionConflict),
+            (
+                "idempotencyConflict",
+                &self.idempotency_conflict,
+                IdempotencyConflict,
+            ),
+            ("idempotencyInProgress", in_progress, IdempotencyInProgress),
+            ("runNotFound", &self.run_not_found, RunNotFound),
+        ]
+    }
+}
+
+fn check_pointers(field: &str, pointers: &[String], required: bool) -> Result<(), ContractError> {
+    if required && pointers.is_empty() {
+        return invalid(field, "name at least one JSON pointer".to_owned());
+    }
+    for pointer in pointers {
+        let mut escapes = pointer.split('~').skip(1);
+        let remedy = if !pointer.starts_with('/') {
+            "it must begin with \"/\""
+        } else if !escapes.all(|rest| rest.starts_with(['0', '1'])) {
+            "write ~0 for \"~\" and ~1 for \"/\" in a name"
+        } else {
+            continue;
+        };
+        return invalid(field, format!("{pointer:?} is no JSON pointer; {remedy}"));
+    }
+    Ok(())
+}
+
+/// An accepted version is a literal, or a prefix with a `*` behind it.
+fn check_versions(accepted: &[String]) -> Result<(), ContractError> {
+    let field = "version.accepted";
+    if accepted.is_empty() {
+        return invalid(field, "name at least one version".to_owned());
+    }
+    for version in accepted {
+        let prefix = version.strip_suffix('*').unwrap_or(version);
+        let problem = if version == "*" {
+            "it accepts every version, so none would be reviewed; name the part that you reviewed, such as \"2.*\""
+        } else if prefix.contains('*') {
+            "a * matches the rest of a version and nothing before its end; write it last, such as \"1.*\""
+        } else if blank(version) {
+            "no version has white space; remove it, or the whole entry"
+        } else {
+            continue;
+        };
+        return invalid(field, format!("{version:?}: {problem}"));
+    }
+    Ok(())
+}
+
+fn check_words(field: &str, words: &[String]) -> Result<(), ContractError> {
+    match words.iter().find(|word| blank(word)) {
+        None => Ok(()),
+        Some(word) => invalid(
+            field,
+            format!("{word:?} is empty or has white space around it; correct or remove it"),
+        ),
+    }
+}
+
+fn blank(word: &str) -> bool {
+    word.is_empty() || word.trim() != word
+}
+
+fn check_statuses(refused_for: &[u16]) -> Result<(), ContractError> {
+    match refused_for
+        .iter()
+        .find(|s| !(400..500).contains(*s) || [401, 403, 408, 409, 425, 429].contains(*s))
+    {
+        None => Ok(()),
+        Some(status) => invalid(
+            "create.refusedFor",
+            format!(
+                "{status} can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
+            ),
+        ),
+    }
+}
+
+/// Characters of a line that are repeated.
+const QUOTED: usize = 80;
+
+/// Reason why a contract file is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// Not YAML, a field is missing, unknown or of the wrong type.
+    #[error("failed to read the contract file")]
+    Parse(#[source] Misread),
+    /// The `OpenAPI` document of the API, not the file of names and numbers.
+    #[error(
+        "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
+         `kubectl runop contract show` prints one to begin from"
+    )]
+    OpenApi,
+    /// Readable, but meaningless.
+    #[error("the contract file is wrong at {field}: {problem}")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// The mistake, and its correction.
+        problem: String,
+    },
+}
+
+/// The YAML reader's error, and its line.
+#[derive(Debug)]
+pub struct Misread {
+    error: String,
+    line: Option<String>,
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.line {
+            Some(line) => write!(f, "{}, which reads {line:?}", self.error),
+            None => f.write_str(&self.error),
+        }
+    }
+}
+
+impl std::error::Error for Misread {}
+
+/// Whether a text is an `OpenAPI` document.
+#[derive(Deserialize)]
+struct OpenApi {
+    #[serde(alias = "swagger")]
+    #[expect(dead_code, reason = "only its presence counts")]
+    openapi: IgnoredAny,
+}
+
+impl ContractError {
+    pub(super) fn misread(yaml: &str, error: &serde_saphyr::Error) -> Self {
+        if serde_saphyr::from_str::<OpenApi>(yaml).is_ok() {
+            return Self::OpenApi;
+        }
+        let line = error.location().and_then(|location| {
+            let above = usize::try_from(location.line()).ok()?.checked_sub(1)?;
+            let line = yaml.lines().nth(above)?.trim();
+            (!line.is_empty()).then(|| line.chars().take(QUOTED).collect())
+        });
+        Self::Parse(Misread {
+            error: error.render_with_formatter(&UserMessageFormatter),
+            line,
+        })
+    }
+}
+
+pub(super) fn invalid<T>(field: &str, problem: String) -> Result<T, ContractError> {
+    Err(ContractError::Invalid {
+        field: field.to_owned(),
+        problem,
+    })
 }

@@ -245,7 +245,7 @@ impl Metrics {
 
     /// Sets the number of Runs in each phase.
     pub(crate) fn set_phases(&self, counts: &Counts<Phase>) {
-        for phase in Phase::ALL {
+        for &phase in Phase::ALL {
             let of = ByPhase {
                 phase: phase.as_str(),
             };

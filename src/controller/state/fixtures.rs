@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::{Contract, Run, WorkspaceKey, names, workspace_ref::WorkspaceKind};
+use crate::api::{Contract, Run, WorkspaceKey, WorkspaceKind, names};
 use crate::controller::apiserver::{Maybe, decode};
 use crate::service::{AllowList, BaseUrl, Client, ClientConfig};
 

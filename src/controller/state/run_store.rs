@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
-use crate::api::{Phase, Run, WorkspaceKey, finalizer, workspace_ref::WorkspaceKind};
+use crate::api::{Phase, Run, WorkspaceKey, WorkspaceKind, finalizer};
 use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, scope::Scope};
 use crate::decide::{
     time::later,

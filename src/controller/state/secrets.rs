@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
+use crate::api::{WorkspaceKey, WorkspaceKind};
 use crate::controller::apiserver::scope::Scope;
 use crate::util::lock;
 

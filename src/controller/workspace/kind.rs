@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 use serde::Serialize;
 
-use crate::api::{ClusterWorkspace, Workspace, WorkspaceKey, any_workspace::AnyWorkspace};
+use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey};
 use crate::controller::{
     apiserver::{Maybe, Object},
     context::Context,

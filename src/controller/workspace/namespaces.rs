@@ -1,6 +1,6 @@
 //! Labels of namespaces: they determine which namespaces may use a `ClusterWorkspace`.
 
-use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
+use crate::api::{WorkspaceKey, WorkspaceKind};
 use crate::controller::{
     apiserver,
     context::{Context, NamespaceMeta},

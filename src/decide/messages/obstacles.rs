@@ -1,6 +1,6 @@
 //! Obstacles between a Run and its calls: its Workspace, its pinned place, the queue.
 
-use crate::api::{Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
+use crate::api::{Reason, WorkspaceKind, status::ResolvedWorkspace};
 use crate::decide::{
     CallDelay, Session,
     conditions::Why,

@@ -2,10 +2,9 @@
 
 use crate::api::{
     ConditionType, Phase, Reason, RunStatus,
-    conditions::find,
+    conditions::{find, whole_seconds},
     contract::StateClass,
     limits::{MAX_REQUEST_ID, MAX_STATE},
-    time::whole_seconds,
 };
 use crate::decide::{
     Stream,

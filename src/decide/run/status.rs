@@ -1,6 +1,6 @@
 //! Writes the status: conditions, values in force, latest error.
 
-use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
+use crate::api::{RunStatus, conditions::whole_seconds, limits::MAX_REQUEST_ID, status::LastError};
 use crate::decide::{
     conditions::{Conditions, apply},
     failure::{CallFailures, Class},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::api::{Intent, RunStatus, time::whole_seconds};
+use crate::api::{Intent, RunStatus, conditions::whole_seconds};
 use crate::decide::{
     Decision, Effect, EventDraft, Follow, WorkspaceView, conditions::Conditions, messages,
     observation::Observation, time::later,

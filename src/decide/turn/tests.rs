@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::{Contract, Intent, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
+use crate::api::{Contract, Intent, WorkspaceKind, status::ResolvedWorkspace};
 
 fn run(version: u64, status: &serde_json::Value) -> Arc<Run> {
     let run = json!({

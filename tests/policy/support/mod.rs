@@ -10,11 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, EventReason, Intent, Phase, Reason, Run, RunSpec, RunStatus,
+        Contract, EventReason, Intent, Phase, Reason, Run, RunSpec, RunStatus, WorkspaceKind,
         intent::End,
         run::DeletionPolicy,
         status::{Refusal, ResolvedWorkspace},
-        workspace_ref::WorkspaceKind,
     },
     decide::{
         CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request::body,

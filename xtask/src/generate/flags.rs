@@ -6,7 +6,7 @@
     unused_imports,
     reason = "only what clap knows of the flags is asked for here, not what they are parsed into"
 )]
-#[path = "../../../src/cli/mod.rs"]
+#[path = "../../../src/cli.rs"]
 mod cli;
 
 use std::ffi::OsStr;
