@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{ClusterWorkspace, Workspace};
 
 use super::{
-    apiserver::{Maybe, reconciler::Trigger, scope::Scope},
+    apiserver::{Maybe, Scope, reconciler::Trigger},
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
     leader::Leading,

@@ -11,7 +11,7 @@ use super::{
     apiserver::{
         self, BadObject, Object,
         patch::{self, WriteError},
-        reconciled::{Action, ReconcileError, Reconciled},
+        reconciler::{Action, ReconcileError, Reconciled},
     },
     context::Context,
 };

@@ -13,9 +13,8 @@ use crate::api::Run;
 
 use super::{
     apiserver::{
-        self, Maybe, Object,
+        self, Maybe, Object, Scope,
         reconciler::{Name, Reconcile, Reconciler},
-        scope::Scope,
     },
     context::{Context, NamespaceMeta},
     enqueue,

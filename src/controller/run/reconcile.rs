@@ -10,10 +10,9 @@ use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        BadObject,
+        BadObject, Scope,
         patch::WriteError,
-        reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
-        scope::Scope,
+        reconciler::{Action, Failed, ReconcileError, Reconciled, caught},
     },
     context::Context,
     enqueue, leader,

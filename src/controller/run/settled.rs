@@ -10,9 +10,8 @@ use crate::api::{Phase, Run};
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Maybe, ObjectVersion,
+        Maybe, ObjectVersion, Scope,
         patch::{self, WriteError},
-        scope::Scope,
     },
     context::Context,
     state::{

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::api::{Phase, Run, WorkspaceKey, finalizer, workspace_ref::WorkspaceKind};
-use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, scope::Scope};
+use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, Scope};
 use crate::decide::{
     time::later,
     workspace::in_use::{needs_any, needs_workspace, pinned_elsewhere},

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use tokio::{sync::Notify, task::AbortHandle};
 
 use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
-use crate::controller::apiserver::scope::Scope;
+use crate::controller::apiserver::Scope;
 use crate::util::lock;
 
 /// Limit on watches at the same time: one can filter by only one name.

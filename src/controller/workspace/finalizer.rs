@@ -7,10 +7,9 @@ use kube::Api;
 use crate::api::{Run, WorkspaceKey};
 use crate::controller::{
     apiserver::{
-        self,
+        self, Scope,
         patch::{self, WriteError},
-        reconciled::ReconcileError,
-        scope::Scope,
+        reconciler::ReconcileError,
     },
     context::Context,
     state::run_store::Known,

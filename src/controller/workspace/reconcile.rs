@@ -7,7 +7,7 @@ use crate::controller::{
     apiserver::{
         BadObject, Maybe,
         patch::{self, WriteError},
-        reconciled::{Action, ReconcileError, Reconciled},
+        reconciler::{Action, ReconcileError, Reconciled},
     },
     context::Context,
     enqueue, leader,
