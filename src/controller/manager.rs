@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{ClusterWorkspace, Workspace};
 
 use super::{
-    apiserver::{Maybe, Scope, reconciler::Trigger},
-    context::{Config, Context, NamespaceMeta, Shared},
+    apiserver::{Maybe, Scope},
+    context::{Caches, Config, Context, NamespaceMeta},
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
@@ -62,24 +62,17 @@ impl Controller {
         } else {
             (Vec::new(), Vec::new())
         };
-        let (own_workspaces, workspaces) = stores(&scopes);
-        let (shared_workspaces, cluster_workspaces) = stores(&cluster);
+        let (own, workspaces) = stores(&scopes);
+        let (shared, cluster_workspaces) = stores(&cluster);
         let (labels, namespaces) = stores(&labelled);
-        let shared = Shared {
-            client,
-            config,
-            run_trigger: Trigger::new("run", &scopes, &metrics),
-            workspace_trigger: Trigger::new("workspace", &scopes, &metrics),
-            cluster_workspace_trigger: Trigger::new("clusterworkspace", &cluster, &metrics),
-            cluster_workspaces: shared_workspaces,
+        let caches = Caches {
+            workspaces: own,
+            cluster_workspaces: shared,
             namespaces: labels,
-            own_workspaces,
-            metrics,
-            leading,
-            shutdown,
         };
+        let ctx = Context::new(client, config, metrics, leading, shutdown, &scopes, caches);
         Self {
-            ctx: Arc::new(Context::new(shared)),
+            ctx: Arc::new(ctx),
             workspaces,
             cluster_workspaces,
             namespaces,
@@ -105,28 +98,36 @@ impl Controller {
             namespaces,
         } = self;
         let (host, client) = (|| Arc::clone(&ctx), || ctx.client.clone());
+        let until_shutdown = |task: BoxFuture<'static, ()>| {
+            let shutdown = ctx.shutdown.clone();
+            shutdown.run_until_cancelled_owned(task).map(|_| ()).boxed()
+        };
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for reconciler in ctx.run_trigger.reconcilers() {
+        for reconciler in ctx.triggers.runs.reconcilers() {
             run_loops.push(watch_events::runs(host(), reconciler).boxed());
         }
-        for (reconciler, writer) in ctx.workspace_trigger.reconcilers().zip(workspaces) {
+        for (reconciler, writer) in ctx.triggers.workspaces.reconcilers().zip(workspaces) {
             let api = reconciler.scope.api(client());
             tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
         }
-        let shared = ctx.cluster_workspace_trigger.reconcilers();
+        let shared = ctx.triggers.cluster_workspaces.reconcilers();
         for (reconciler, writer) in shared.zip(cluster_workspaces) {
             let api = Api::all(client());
             tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
         }
         let scopes = Scope::of(&ctx.config.namespaces);
         for (scope, writer) in scopes.into_iter().zip(namespaces) {
-            tasks.push(watch_events::namespaces(host(), scope, writer).boxed());
+            let labels = watch_events::namespaces(host(), scope, writer);
+            tasks.push(until_shutdown(labels.boxed()));
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
-        tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
-        tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
-        tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
+        tasks.extend([
+            until_shutdown(secrets::watch_named(host()).boxed()),
+            until_shutdown(secrets::read_unwatched(host()).boxed()),
+            until_shutdown(enqueue::wake_runs(host()).boxed()),
+            until_shutdown(run::settled::delete_expired(host()).boxed()),
+        ]);
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
         // waits.

@@ -35,9 +35,9 @@ pub(crate) fn take(ctx: &Context) {
 /// Sets the gauges of the reconciles in flight, which every process has.
 pub(crate) fn take_reconciles(ctx: &Context) {
     let all = [
-        ("run", &ctx.run_trigger),
-        ("workspace", &ctx.workspace_trigger),
-        ("clusterworkspace", &ctx.cluster_workspace_trigger),
+        ("run", &ctx.triggers.runs),
+        ("workspace", &ctx.triggers.workspaces),
+        ("clusterworkspace", &ctx.triggers.cluster_workspaces),
     ];
     for (controller, trigger) in all {
         let (count, longest) = trigger.in_flight();

@@ -87,7 +87,7 @@ impl Task {
                 "a call panicked; the Run is not reconciled until it changes"
             );
         }
-        ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
+        ctx.enqueue_run(&entry.namespace, &entry.uid);
         // At shutdown no loop serves the Run.
         ctx.call_ended.notify_one();
     }
@@ -148,7 +148,7 @@ impl Task {
 
 /// Has the Run reconciled, before those that were requested since now: it has waited.
 fn wake(ctx: &Context, entry: &RunEntry) -> Wake {
-    let (trigger, since) = (ctx.run_trigger.clone(), Instant::now());
+    let (trigger, since) = (ctx.triggers.runs.clone(), Instant::now());
     let (namespace, uid) = (entry.namespace.clone(), entry.uid.clone());
     Box::new(move || trigger.enqueue_since(&namespace, &uid, since))
 }

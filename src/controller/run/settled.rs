@@ -50,15 +50,12 @@ pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> bool {
     settled
 }
 
-/// Deletes settled Runs after their TTL, until shutdown.
-pub(crate) async fn expire(ctx: Arc<Context>) {
+/// Deletes settled Runs after their TTL, for ever.
+pub(crate) async fn delete_expired(ctx: Arc<Context>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = ctx.shutdown.cancelled() => return,
-        }
+        ticks.tick().await;
         if !ctx.may_begin() {
             continue;
         }

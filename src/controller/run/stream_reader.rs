@@ -284,8 +284,7 @@ impl Follower {
     }
 
     fn enqueue(&self) {
-        self.ctx
-            .run_trigger
-            .enqueue(&self.entry.namespace, &self.entry.uid);
+        let entry = &self.entry;
+        self.ctx.enqueue_run(&entry.namespace, &entry.uid);
     }
 }

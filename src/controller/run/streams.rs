@@ -99,7 +99,7 @@ fn restart(ctx: &Context, entry: &RunEntry, panicked: bool) {
         k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
         "the task that follows a Run's events ended; restarting it"
     );
-    ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
+    ctx.enqueue_run(&entry.namespace, &entry.uid);
 }
 
 /// Starts a task. Must not be called under the entry's lock, which the task's end takes. `on_end` is called if the task

@@ -17,7 +17,7 @@ use crate::decide::{
     Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
     workspace::cached_token::Verified,
 };
-use crate::service::{Client, Credentials, Token};
+use crate::service::{Client, Credentials, HttpPool, Token};
 use crate::util::lock;
 
 use super::call_limiter::CallLimiter;
@@ -82,21 +82,16 @@ const CHECK_CALLS: usize = 32;
 /// Of these at one origin (scheme, host and port). A call ends within 10 s (`service::Client`): while at most three
 /// origins hang, a check at another one waits for none of them.
 const CHECK_CALLS_AT_ORIGIN: usize = 8;
+/// Reads of Secrets and writes of Workspaces at the same time; each takes a connection to the API server.
+const API_REQUESTS: usize = 32;
+/// Workspaces released at the same time: each lists all Runs that could need it.
+const REMOVALS: usize = 4;
 
 /// The places for the calls of checks.
 pub struct CheckPlaces {
     all: Semaphore,
     /// Those of the origins that are being called or waited for.
     origins: Mutex<HashMap<String, Weak<Semaphore>>>,
-}
-
-impl Default for CheckPlaces {
-    fn default() -> Self {
-        Self {
-            all: Semaphore::new(CHECK_CALLS),
-            origins: Mutex::default(),
-        }
-    }
 }
 
 impl CheckPlaces {
@@ -122,13 +117,34 @@ impl CheckPlaces {
     }
 }
 
-/// The table of Workspaces.
-#[derive(Default)]
+/// The table of Workspaces, and what they share.
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
+    /// The connections to services.
+    pub http: HttpPool,
     /// The places for the calls of their checks.
     pub check_places: CheckPlaces,
+    /// Limit on their requests to the API server.
+    pub api_requests: Semaphore,
+    /// Limit on their releases.
+    pub removals: Semaphore,
+}
+
+impl Default for Workspaces {
+    fn default() -> Self {
+        Self {
+            entries: Mutex::default(),
+            sessions: AtomicU64::default(),
+            http: HttpPool::default(),
+            check_places: CheckPlaces {
+                all: Semaphore::new(CHECK_CALLS),
+                origins: Mutex::default(),
+            },
+            api_requests: Semaphore::new(API_REQUESTS),
+            removals: Semaphore::new(REMOVALS),
+        }
+    }
 }
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.

@@ -3,15 +3,10 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
-
-use crate::api::{Reason, WorkspaceKey};
-use crate::controller::{
-    context::Context,
-    state::{
-        secrets::SecretName,
-        workspaces::{LastGood, WorkspaceEntry},
-    },
+use crate::api::Reason;
+use crate::controller::state::{
+    secrets::SecretName,
+    workspaces::{Checks, LastGood},
 };
 use crate::decide::{
     conditions::Why,
@@ -27,7 +22,10 @@ use crate::service::{
 };
 use crate::util::error_chain;
 
-use super::{kind::Kind, secrets};
+use super::{
+    kind::{Kind, Subject},
+    secrets,
+};
 
 /// Inputs of a check's calls.
 pub(crate) struct Prepared {
@@ -39,141 +37,165 @@ pub(crate) struct Prepared {
     pub good: LastGood,
 }
 
-/// Runs the check up to its first failure. `Prepared` is returned if nothing failed.
-pub(crate) async fn check<K: Kind>(
-    ctx: &Context,
-    workspace: &K,
-    entry: &WorkspaceEntry,
-) -> (Check, Option<Prepared>) {
-    let mut check = Check {
-        suspended: workspace.common().suspend.unwrap_or_default(),
-        ..Check::default()
-    };
-    let prepared = match prepare(ctx, workspace, entry, &mut check).await {
-        Ok(prepared) => prepared,
-        Err(why) => {
-            check.obstacle = Some(Obstacle::Config(why));
-            return (check, None);
-        }
-    };
-    let key = &entry.key;
-    let (client, places) = (&prepared.client, &ctx.workspaces.check_places);
-    let origin = client.base_url().origin();
-    match places.call(origin, client.version()).await {
-        Ok(reply) => {
-            check.version = Some(reply.version);
-            check.request_id = reply.request_id;
-        }
-        Err(failure) => {
-            check.obstacle = Some(failed(ctx, key, Call::Version, failure));
-            return (check, None);
+impl<K: Kind> Subject<'_, K> {
+    /// Runs the check up to its first failure. `Prepared` is returned if nothing failed.
+    pub(crate) async fn check(&self) -> (Check, Option<Prepared>) {
+        let mut check = Check {
+            suspended: self.workspace.common().suspend.unwrap_or_default(),
+            ..Check::default()
+        };
+        match self.prepare_and_call(&mut check).await {
+            Ok(prepared) => (check, Some(prepared)),
+            Err(obstacle) => {
+                check.obstacle = Some(obstacle);
+                (check, None)
+            }
         }
     }
-    let identity = client.current_workspace(&prepared.credentials);
-    match places.call(origin, identity).await {
-        Ok(reply) => {
-            check.identity = Some(reply.identity);
-            check.record = Some(reply.record);
-            check.request_id = reply.request_id.or(check.request_id);
-            (check, Some(prepared))
-        }
-        Err(failure) => {
-            check.obstacle = Some(failed(ctx, key, Call::Workspace, failure));
-            (check, None)
-        }
+
+    async fn prepare_and_call(&self, check: &mut Check) -> Result<Prepared, Obstacle> {
+        let prepared = self.prepare(check).await.map_err(Obstacle::Config)?;
+        let places = &self.ctx.workspaces.check_places;
+        let (client, credentials) = (&prepared.client, &prepared.credentials);
+        let origin = client.base_url().origin();
+        let version = places.call(origin, client.version()).await;
+        let version = version.map_err(|failure| self.failed(Call::Version, failure))?;
+        check.version = Some(version.version);
+        check.request_id = version.request_id;
+        let current = client.current_workspace(credentials);
+        let current = places.call(origin, current).await;
+        let current = current.map_err(|failure| self.failed(Call::Workspace, failure))?;
+        check.identity = Some(current.identity);
+        check.record = Some(current.record);
+        check.request_id = current.request_id.or(check.request_id.take());
+        Ok(prepared)
     }
-}
 
-fn failed(ctx: &Context, key: &WorkspaceKey, call: Call, failure: Failure) -> Obstacle {
-    let operation = match call {
-        Call::Version => Operation::Version,
-        _ => Operation::CurrentWorkspace,
-    };
-    tracing::warn!(
-        k8s.namespace.name = %key.namespace, workspace.name = %key.name, call = operation.as_str(),
-        http.status = failure.http_status, request.id = failure.request_id, error = failure.message,
-        "a Workspace's check failed"
-    );
-    Obstacle::Call(FailedCall::new(call, failure, &ctx.config.contract))
-}
+    fn failed(&self, call: Call, failure: Failure) -> Obstacle {
+        let key = &self.entry.key;
+        let operation = match call {
+            Call::Version => Operation::Version,
+            _ => Operation::CurrentWorkspace,
+        };
+        tracing::warn!(
+            k8s.namespace.name = %key.namespace, workspace.name = %key.name, call = operation.as_str(),
+            http.status = failure.http_status, request.id = failure.request_id, error = failure.message,
+            "a Workspace's check failed"
+        );
+        Obstacle::Call(FailedCall::new(call, failure, &self.ctx.config.contract))
+    }
 
-/// Steps before the first call: base URL, Secrets, token.
-async fn prepare<K: Kind>(
-    ctx: &Context,
-    workspace: &K,
-    workspace_entry: &WorkspaceEntry,
-    check: &mut Check,
-) -> Result<Prepared, Why> {
-    let key = &workspace_entry.key;
-    let spec = workspace.common();
-    let url = spec
-        .base_url
-        .as_deref()
-        .or(ctx.config.base_url.as_deref())
-        .ok_or_else(|| {
+    /// Steps before the first call: base URL, Secrets, token.
+    async fn prepare(&self, check: &mut Check) -> Result<Prepared, Why> {
+        let (ctx, key, spec) = (self.ctx, &self.entry.key, self.workspace.common());
+        let base_url = self.allowed_base_url()?;
+        check.base_url = Some(base_url.as_str().to_owned());
+        let verified = Verified {
+            uid: self.uid(),
+            base_url: base_url.as_str().to_owned(),
+        };
+        let last_good = self.entry.checks(|checks| checks.last_good(&verified));
+        let named = |name: &str| SecretName {
+            namespace: K::secret_namespace(ctx, key),
+            name: name.to_owned(),
+        };
+        let (secret, entry) = spec.token_secret();
+        check.secret = Some(format!(
+            "Secret {secret} in namespace {}, key {entry}",
+            named(secret).namespace
+        ));
+        let token = match secrets::read(ctx, key, &named(secret), entry).await {
+            Ok(bytes) => self.parse_token(&bytes, secret, entry)?,
+            Err(why) => {
+                let last = last_good.as_ref().map(|good| good.token.clone());
+                last_if_deleted(why, last, check)?
+            }
+        };
+        let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
+            Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
+        })?;
+        let ca_pem = match spec.ca_secret() {
+            Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
+                Ok(pem) => Some(pem),
+                Err(why) => {
+                    let last = last_good.and_then(|good| good.ca_pem);
+                    Some(last_if_deleted(why, last, check)?)
+                }
+            },
+            None => None,
+        };
+        let client = self.client(base_url, ca_pem.clone())?;
+        client.hide(&token);
+        Ok(Prepared {
+            client,
+            good: LastGood {
+                verified,
+                token: token.clone(),
+                ca_pem,
+            },
+            credentials: Credentials {
+                token,
+                workspace_id,
+            },
+        })
+    }
+
+    fn allowed_base_url(&self) -> Result<BaseUrl, Why> {
+        let not_allowed = |message| Why::new(Reason::BaseUrlNotAllowed, message);
+        let url = self.base_url().ok_or_else(|| {
+            not_allowed("No base URL. Re-create the Workspace with spec.baseUrl, or start the operator with --base-url.".to_owned())
+        })?;
+        BaseUrl::parse(url, &self.ctx.config.allow_list).map_err(|error| {
+            let (what, todo) = (error_chain(&error), another_url(&error));
+            not_allowed(format!("The base URL can't be used: {what}. {todo}"))
+        })
+    }
+
+    fn parse_token(&self, bytes: &[u8], secret: &str, entry: &str) -> Result<Token, Why> {
+        Token::parse(bytes, &self.ctx.config.contract).map_err(|error| {
+            let reason = match error {
+                TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
+                _ => Reason::TokenMalformed,
+            };
+            Why::new(reason, format!("The token in the Secret {secret}, key {entry}, is not used: {error}. Correct the Secret; it is picked up automatically."))
+        })
+    }
+
+    /// The Workspace's client. It is kept, with its connections, while base URL and CA are the same.
+    fn client(&self, base_url: BaseUrl, ca_pem: Option<Vec<u8>>) -> Result<Client, Why> {
+        let (ctx, url) = (self.ctx, base_url.as_str().to_owned());
+        let kept = |checks: &mut Checks| checks.client(&url, ca_pem.as_deref());
+        if let Some(client) = self.entry.checks(kept) {
+            return Ok(client);
+        }
+        let config = ClientConfig {
+            base_url,
+            ca_pem: ca_pem.clone(),
+            h2c: ctx.config.h2c,
+            contract: Arc::clone(&ctx.config.contract),
+            user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
+            observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,
+        };
+        let client = Client::shared(config, &ctx.workspaces.http).map_err(|error| {
+            let todo = match error {
+                ConfigError::ReadCa(_) | ConfigError::EmptyCa | ConfigError::BuildClient(_) => {
+                    "Correct the Secret that spec.caSecretRef names."
+                }
+                ConfigError::NoSystemRoots => "Name a CA bundle in spec.caSecretRef.",
+                ConfigError::UserAgent(_) | ConfigError::NoTlsProvider => {
+                    "This is a bug of the operator; please report it."
+                }
+            };
+            let what = error_chain(&error);
             Why::new(
-                Reason::BaseUrlNotAllowed,
-                "No base URL. Re-create the Workspace with spec.baseUrl, or start the operator with --base-url.",
+                Reason::CaInvalid,
+                format!("No client can be made: {what}. {todo}"),
             )
         })?;
-    let base_url = BaseUrl::parse(url, &ctx.config.allow_list).map_err(|error| {
-        Why::new(
-            Reason::BaseUrlNotAllowed,
-            format!(
-                "The base URL can't be used: {}. {}",
-                error_chain(&error),
-                another_url(&error)
-            ),
-        )
-    })?;
-    check.base_url = Some(base_url.as_str().to_owned());
-    let verified = Verified {
-        uid: workspace.uid().unwrap_or_default(),
-        base_url: base_url.as_str().to_owned(),
-    };
-    let last_good = workspace_entry.checks(|checks| checks.last_good(&verified));
-    let named = |name: &str| SecretName {
-        namespace: K::secret_namespace(ctx, key),
-        name: name.to_owned(),
-    };
-    let (secret, entry) = spec.token_secret();
-    check.secret = Some(format!(
-        "Secret {secret} in namespace {}, key {entry}",
-        named(secret).namespace
-    ));
-    let token = match secrets::read(ctx, key, &named(secret), entry).await {
-        Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
-        Err(why) => {
-            let last = last_good.as_ref().map(|good| good.token.clone());
-            instead(why, last, check)?
-        }
-    };
-    let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
-        Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
-    })?;
-    let ca_pem = match spec.ca_secret() {
-        Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
-            Ok(pem) => Some(pem),
-            Err(why) => Some(instead(why, last_good.and_then(|good| good.ca_pem), check)?),
-        },
-        None => None,
-    };
-    let good = LastGood {
-        verified,
-        token: token.clone(),
-        ca_pem: ca_pem.clone(),
-    };
-    let credentials = Credentials {
-        token,
-        workspace_id,
-    };
-    let client = client(ctx, workspace_entry, base_url, ca_pem)?;
-    client.hide(&credentials.token);
-    Ok(Prepared {
-        client,
-        credentials,
-        good,
-    })
+        let keep = |checks: &mut Checks| checks.keep_client(url, ca_pem, client.clone());
+        self.entry.checks(keep);
+        Ok(client)
+    }
 }
 
 /// Remedy for a wrong base URL, which can't be edited.
@@ -189,18 +211,8 @@ fn another_url(error: &BaseUrlError) -> &'static str {
     }
 }
 
-fn parse_token(ctx: &Context, bytes: &[u8], secret: &str, entry: &str) -> Result<Token, Why> {
-    Token::parse(bytes, &ctx.config.contract).map_err(|error| {
-        let reason = match error {
-            TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
-            _ => Reason::TokenMalformed,
-        };
-        Why::new(reason, format!("The token in the Secret {secret}, key {entry}, is not used: {error}. Correct the Secret; it is picked up automatically."))
-    })
-}
-
-/// The Secret's last value in its place, if policy allows it. The check records that.
-fn instead<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T, Why> {
+/// The last value of a Secret that can't be read, if policy allows it. The check records that.
+fn last_if_deleted<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T, Why> {
     match last {
         Some(last) if outlives(&why) => {
             check.secret_deleted.get_or_insert(why);
@@ -208,43 +220,4 @@ fn instead<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T, Why> {
         }
         _ => Err(why),
     }
-}
-
-/// The Workspace's client. It is kept, with its connections, while base URL and CA are the same.
-fn client(
-    ctx: &Context,
-    entry: &WorkspaceEntry,
-    base_url: BaseUrl,
-    ca_pem: Option<Vec<u8>>,
-) -> Result<Client, Why> {
-    if let Some(client) = entry.checks(|checks| checks.client(base_url.as_str(), ca_pem.as_deref()))
-    {
-        return Ok(client);
-    }
-    let url = base_url.as_str().to_owned();
-    let config = ClientConfig {
-        base_url,
-        ca_pem: ca_pem.clone(),
-        h2c: ctx.config.h2c,
-        contract: Arc::clone(&ctx.config.contract),
-        user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
-        observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,
-    };
-    let client = Client::shared(config, &ctx.http).map_err(|error| {
-        let todo = match error {
-            ConfigError::ReadCa(_) | ConfigError::EmptyCa | ConfigError::BuildClient(_) => {
-                "Correct the Secret that spec.caSecretRef names."
-            }
-            ConfigError::NoSystemRoots => "Name a CA bundle in spec.caSecretRef.",
-            ConfigError::UserAgent(_) | ConfigError::NoTlsProvider => {
-                "This is a bug of the operator; please report it."
-            }
-        };
-        Why::new(
-            Reason::CaInvalid,
-            format!("No client can be made: {}. {todo}", error_chain(&error)),
-        )
-    })?;
-    entry.checks(|checks| checks.keep_client(url, ca_pem, client.clone()));
-    Ok(client)
 }

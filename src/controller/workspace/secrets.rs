@@ -53,7 +53,7 @@ pub async fn read(
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
     let note = |read| ctx.secrets.note(workspace, secret, read);
     // The semaphore is never closed.
-    let _one = ctx.api_requests.acquire().await.ok();
+    let _one = ctx.workspaces.api_requests.acquire().await.ok();
     let reading = apiserver::read_entry(&api, name, entry);
     let found = match tokio::time::timeout(TIMEOUT, reading).await {
         Ok(Ok(Some(found))) => found,
@@ -110,26 +110,22 @@ fn unread(name: &str) -> Why {
     )
 }
 
-/// Keeps the watches to what is named, and reads the Secrets that none of them shows, until shutdown.
-pub async fn follow(ctx: Arc<Context>) {
-    let reads = tokio::spawn(read_unwatched(Arc::clone(&ctx)));
+/// Keeps the watches to what is named, for ever.
+pub async fn watch_named(ctx: Arc<Context>) {
     let cluster_wide = ctx.config.namespaces.is_empty();
     loop {
-        tokio::select! {
-            () = ctx.secrets.changed.notified() => {
-                ctx.secrets.update_watches(cluster_wide, |watched| {
-                    tokio::spawn(watch(Arc::clone(&ctx), watched.clone())).abort_handle()
-                });
-                sleep(GATHER).await;
-            }
-            () = ctx.shutdown.cancelled() => break,
-        }
+        ctx.secrets.changed.notified().await;
+        ctx.secrets.update_watches(cluster_wide, |watched| {
+            let watch = watch(Arc::clone(&ctx), watched.clone());
+            let shutdown = ctx.shutdown.clone();
+            tokio::spawn(shutdown.run_until_cancelled_owned(watch)).abort_handle()
+        });
+        sleep(GATHER).await;
     }
-    // A hanging API server must not delay the shutdown.
-    reads.abort();
 }
 
-async fn read_unwatched(ctx: Arc<Context>) {
+/// Reads the Secrets that no watch shows, for ever.
+pub async fn read_unwatched(ctx: Arc<Context>) {
     loop {
         let next_round = Instant::now() + ROUND;
         let mut pace = interval(READS_APART);
@@ -178,10 +174,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
     let mut was_forbidden = false;
     loop {
         let mut listed = false;
-        let error = tokio::select! {
-            error = until_it_fails(&ctx, &watched, &mut listed) => error,
-            () = ctx.shutdown.cancelled() => return,
-        };
+        let error = until_it_fails(&ctx, &watched, &mut listed).await;
         ctx.secrets.set_listed(&watched, false);
         failures = if listed {
             1
@@ -208,10 +201,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
             let seed = backoff::seed(name, failures);
             backoff::delay(failures, None, seed).min(AFTER_FAILURE)
         };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = ctx.shutdown.cancelled() => return,
-        }
+        sleep(pause).await;
     }
 }
 

@@ -164,7 +164,7 @@ fn hang<'a>(
 /// Proves: P-many-workspaces
 #[test]
 fn the_calls_of_checks_are_bounded_and_three_origins_that_hang_delay_no_other() {
-    let places = CheckPlaces::default();
+    let places = Workspaces::default().check_places;
     let begun = |(begun, _): &(Arc<AtomicU64>, _)| begun.load(Ordering::Relaxed);
     let hanging: Vec<_> = (0..3)
         .map(|n| hang(&places, &format!("https://hangs-{n}"), 1000))
