@@ -28,10 +28,10 @@ use super::{
     metrics::{Metrics, gauge},
     state::{
         keys::Keys,
+        places::StreamPlaces,
         run_store::{RunStore, Wakes},
         runs::TrackedRuns,
         secrets::SecretTable,
-        stream_places::StreamPlaces,
         workspaces::{WorkspaceState, Workspaces},
     },
 };

@@ -13,11 +13,9 @@ use kube::{
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ClusterWorkspace, Workspace};
-
 use super::{
-    apiserver::{Maybe, Scope},
-    context::{Caches, Config, Context, NamespaceMeta},
+    apiserver::Scope,
+    context::{Caches, Config, Context},
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
@@ -28,11 +26,10 @@ use super::{
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    /// Of each scope.
-    workspaces: Vec<Writer<Maybe<Workspace>>>,
-    /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Vec<Writer<Maybe<ClusterWorkspace>>>,
-    namespaces: Vec<Writer<NamespaceMeta>>,
+    /// The loops that reconcile Runs.
+    run_loops: Vec<BoxFuture<'static, ()>>,
+    /// All other loops.
+    loops: Vec<BoxFuture<'static, ()>>,
 }
 
 /// Interface for the health server, usable from any thread.
@@ -71,11 +68,38 @@ impl Controller {
             namespaces: labels,
         };
         let ctx = Context::new(client, config, metrics, leading, shutdown, &scopes, caches);
+        let ctx = Arc::new(ctx);
+        let host = || Arc::clone(&ctx);
+        let until_shutdown = |task: BoxFuture<'static, ()>| {
+            let shutdown = ctx.shutdown.clone();
+            shutdown.run_until_cancelled_owned(task).map(drop).boxed()
+        };
+        let runs = ctx.triggers.runs.reconcilers();
+        let run_loops = runs.map(|reconciler| watch_events::runs(host(), reconciler).boxed());
+        let mut loops = vec![
+            until_shutdown(secrets::watch_named(host()).boxed()),
+            until_shutdown(secrets::read_unwatched(host()).boxed()),
+            until_shutdown(enqueue::wake_runs(host()).boxed()),
+            until_shutdown(run::settled::delete_expired(host()).boxed()),
+        ];
+        let own = ctx.triggers.workspaces.reconcilers();
+        for (reconciler, writer) in own.zip(workspaces) {
+            let api = reconciler.scope.api(ctx.client.clone());
+            loops.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
+        }
+        let shared = ctx.triggers.cluster_workspaces.reconcilers();
+        for (reconciler, writer) in shared.zip(cluster_workspaces) {
+            let api = Api::all(ctx.client.clone());
+            loops.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
+        }
+        for (scope, writer) in labelled.into_iter().zip(namespaces) {
+            let labels = watch_events::namespaces(host(), scope, writer);
+            loops.push(until_shutdown(labels.boxed()));
+        }
         Self {
-            ctx: Arc::new(ctx),
-            workspaces,
-            cluster_workspaces,
-            namespaces,
+            run_loops: run_loops.collect(),
+            loops,
+            ctx,
         }
     }
 
@@ -91,52 +115,16 @@ impl Controller {
     /// Runs until shutdown, then until the reconciles and calls in flight have ended. Returns whether shutdown was
     /// requested. A loop that ends early shuts down the others.
     pub async fn run(self) -> bool {
-        let Self {
-            ctx,
-            workspaces,
-            cluster_workspaces,
-            namespaces,
-        } = self;
-        let (host, client) = (|| Arc::clone(&ctx), || ctx.client.clone());
-        let until_shutdown = |task: BoxFuture<'static, ()>| {
-            let shutdown = ctx.shutdown.clone();
-            shutdown.run_until_cancelled_owned(task).map(|_| ()).boxed()
-        };
-        let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
-        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for reconciler in ctx.triggers.runs.reconcilers() {
-            run_loops.push(watch_events::runs(host(), reconciler).boxed());
-        }
-        for (reconciler, writer) in ctx.triggers.workspaces.reconcilers().zip(workspaces) {
-            let api = reconciler.scope.api(client());
-            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
-        }
-        let shared = ctx.triggers.cluster_workspaces.reconcilers();
-        for (reconciler, writer) in shared.zip(cluster_workspaces) {
-            let api = Api::all(client());
-            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
-        }
-        let scopes = Scope::of(&ctx.config.namespaces);
-        for (scope, writer) in scopes.into_iter().zip(namespaces) {
-            let labels = watch_events::namespaces(host(), scope, writer);
-            tasks.push(until_shutdown(labels.boxed()));
-        }
+        let (ctx, asked) = (&self.ctx, &self.ctx.shutdown);
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
-        tasks.extend([
-            until_shutdown(secrets::watch_named(host()).boxed()),
-            until_shutdown(secrets::read_unwatched(host()).boxed()),
-            until_shutdown(enqueue::wake_runs(host()).boxed()),
-            until_shutdown(run::settled::delete_expired(host()).boxed()),
-        ]);
-        let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
         // waits.
         let runs = async {
-            let early = all(run_loops, asked).await;
-            run::reconcile::finish(&ctx).await;
+            let early = all(self.run_loops, asked).await;
+            run::reconcile::finish(ctx).await;
             early
         };
-        let (runs_early, early) = tokio::join!(runs, all(tasks, asked));
+        let (runs_early, early) = tokio::join!(runs, all(self.loops, asked));
         for entry in ctx.tracked_runs.all() {
             entry.close_stream();
         }

@@ -37,24 +37,30 @@ where
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    let written = write(api, bad, describe).await;
-    let again = again(&written);
-    if let Err(error) = written
-        && again != Action::await_change()
-    {
-        tracing::warn!(
-            k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
-            error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
-        );
-    }
-    Err(failed.again(again))
+    Err(failed.again(write_or_again(api, bad, describe).await))
 }
 
-/// Time of the next attempt, by the result of the write. After a conflict the watch delivers a newer version.
-fn again(written: &Result<(), WriteError>) -> Action {
-    match written {
+/// Writes the status. Returns the time of the next attempt, if it failed.
+async fn write_or_again<K, S>(
+    api: &Api<K>,
+    bad: &BadObject,
+    describe: impl FnOnce(S, &str) -> S,
+) -> Action
+where
+    K: Object,
+    S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
+{
+    match write(api, bad, describe).await {
+        // After a conflict the watch delivers a newer version.
         Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => Action::await_change(),
-        Err(_) => Action::requeue(AGAIN),
+        Err(error) => {
+            let meta = &bad.metadata;
+            tracing::warn!(
+                k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
+                error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
+            );
+            Action::requeue(AGAIN)
+        }
     }
 }
 
@@ -136,12 +142,9 @@ mod tests {
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let written = write::<Run, _>(&api, &bad, describe).await;
-        assert_eq!(
-            super::again(&written) == Action::requeue(Duration::from_mins(1)),
-            again,
-            "{written:?}"
-        );
+        let next = write_or_again::<Run, _>(&api, &bad, describe).await;
+        let expected = again.then_some(Duration::from_mins(1));
+        assert_eq!(next.pause(), expected);
     }
 
     /// Proves: P-guarded-writes

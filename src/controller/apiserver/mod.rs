@@ -16,7 +16,7 @@ mod watch;
 
 #[cfg(test)]
 pub use fixtures::{answer, loopback, silent};
-pub use layers::{BoundedRetry, CountRequests, ThrottleWatches};
+pub use layers::{BoundedRetry, CountRequests, throttle_watches};
 #[cfg(test)]
 pub use object::decode;
 pub use object::{BadObject, Maybe, Object, find, read_status};

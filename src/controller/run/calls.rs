@@ -45,7 +45,7 @@ impl Task {
         let limiter = &session.limiter;
         let granted = permit.filter(|permit| permit.is_of(limiter));
         let waits = entry.with(|state| {
-            let place = state.place.as_ref().filter(|place| place.is_of(limiter));
+            let place = state.place.as_ref().filter(|place| place.is_in(limiter));
             place.map(|place| place.since)
         });
         let permit = match (granted, waits) {

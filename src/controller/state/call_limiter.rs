@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
@@ -24,7 +23,7 @@ use crate::decide::{
 };
 use crate::util::lock;
 
-use super::fair_places::{FairPlaces, Ticket};
+use super::places::{FairPlaces, Queue, Queued, Ticket};
 
 /// Calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough that a
 /// hanging Workspace holds few connections.
@@ -86,43 +85,10 @@ struct Waiter {
     wake: Wake,
 }
 
-/// A place in the queue. Dropped, it is left.
-pub(crate) struct QueuedCall {
-    limiter: Arc<CallLimiter>,
-    /// Start of the wait.
-    pub(crate) since: Instant,
-    namespace: Arc<str>,
-    ticket: Ticket,
-    permit: oneshot::Receiver<CallPermit>,
-}
-
-impl QueuedCall {
-    /// Waits for the permit.
-    pub(crate) async fn permit(mut self) -> CallPermit {
-        match (&mut self.permit).await {
-            Ok(permit) => permit,
-            // The limiter keeps the sender as long as this is queued.
-            Err(_) => std::future::pending().await,
-        }
-    }
-
-    /// The permit, if it is granted.
-    pub(crate) fn granted(&mut self) -> Option<CallPermit> {
-        self.permit.try_recv().ok()
-    }
-
-    /// Whether it is a place of this limiter.
-    pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
-        Arc::ptr_eq(&self.limiter, limiter)
-    }
-}
-
-impl Drop for QueuedCall {
-    fn drop(&mut self) {
-        // A permit in transit is dropped with the receiver, and so given back.
-        self.limiter
-            .change(|calls, _| calls.places.leave(&self.namespace, self.ticket));
-        self.limiter.metrics.calls_waiting.dec();
+impl Queue for CallLimiter {
+    fn leave(self: Arc<Self>, namespace: &Arc<str>, ticket: Ticket) {
+        self.change(|calls, _| calls.places.leave(namespace, ticket));
+        self.metrics.calls_waiting.dec();
     }
 }
 
@@ -148,7 +114,7 @@ impl CallLimiter {
     }
 
     /// A permit for a call of this namespace, if it may begin now; else a place in the queue, to be awaited.
-    pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, QueuedCall> {
+    pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, Queued<CallPermit>> {
         self.ask_or_wake(namespace, Box::new(|| ()))
     }
 
@@ -157,31 +123,21 @@ impl CallLimiter {
         self: &Arc<Self>,
         namespace: &str,
         wake: Wake,
-    ) -> Result<CallPermit, QueuedCall> {
+    ) -> Result<CallPermit, Queued<CallPermit>> {
         let namespace: Arc<str> = namespace.into();
         let asked = self.change(|calls, now| {
             calls.begin_at_once(&namespace, now).ok_or_else(|| {
-                let (sender, receiver) = oneshot::channel();
-                let waiter = Waiter {
-                    permit: sender,
-                    wake,
-                };
-                (calls.places.enqueue(&namespace, waiter), receiver)
+                let (permit, receiver) = oneshot::channel();
+                let ticket = calls.places.enqueue(&namespace, Waiter { permit, wake });
+                (ticket, receiver)
             })
         });
-        match asked {
-            Ok(call) => Ok(self.permit(call)),
-            Err((ticket, permit)) => {
+        asked
+            .map(|call| self.permit(call))
+            .map_err(|(ticket, permit)| {
                 self.metrics.calls_waiting.inc();
-                Err(QueuedCall {
-                    limiter: Arc::clone(self),
-                    since: Instant::now(),
-                    namespace,
-                    ticket,
-                    permit,
-                })
-            }
-        }
+                Queued::new(self.clone(), namespace, ticket, permit)
+            })
     }
 
     /// End of the current pause by process time, if it is long enough to be shown.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::metrics::Metrics;
@@ -17,7 +18,7 @@ use crate::decide::{
     Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
     workspace::cached_token::Verified,
 };
-use crate::service::{Client, Credentials, HttpPool, Token};
+use crate::service::{BaseUrl, Client, Credentials, HttpPool, Token};
 use crate::util::lock;
 
 use super::call_limiter::CallLimiter;
@@ -153,25 +154,8 @@ pub struct WorkspaceEntry {
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
     checks: Mutex<Checks>,
-    guard: Mutex<DeletionGuard>,
-}
-
-/// Prevents first submissions during the deletion of the Workspace.
-#[derive(Default)]
-struct DeletionGuard {
-    closed: bool,
-    /// First intents that are being written.
-    inside: usize,
-}
-
-/// Permit to write a first intent; released when dropped.
-pub struct SubmissionPermit(Arc<WorkspaceEntry>);
-
-impl Drop for SubmissionPermit {
-    fn drop(&mut self) {
-        let mut guard = lock(&self.0.guard);
-        guard.inside = guard.inside.saturating_sub(1);
-    }
+    /// The first intents that are being written. Closed during its deletion: none begins.
+    submissions: TaskTracker,
 }
 
 impl Workspaces {
@@ -199,17 +183,14 @@ impl Workspaces {
         entry(&mut lock(&self.entries), key).state.subscribe()
     }
 
-    /// Begins a first submission; `None` if the Workspace is being deleted.
-    pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<SubmissionPermit> {
+    /// Begins a first submission, which lasts until the permit is dropped; `None` if the Workspace is being deleted.
+    pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<TaskTrackerToken> {
         // Under the lock: an entry with a submission is not forgotten.
         let mut entries = lock(&self.entries);
-        let entry = entry(&mut entries, key);
-        let mut guard = lock(&entry.guard);
-        if guard.closed {
-            return None;
-        }
-        guard.inside += 1;
-        Some(SubmissionPermit(Arc::clone(entry)))
+        let submissions = &entry(&mut entries, key).submissions;
+        // In this order: who closes them after the look sees this one.
+        let permit = submissions.token();
+        (!submissions.is_closed()).then_some(permit)
     }
 
     /// Number for a new session, larger than all earlier ones.
@@ -229,11 +210,8 @@ impl Workspaces {
             return;
         };
         *lock(&entry.checks) = Checks::default();
-        let mut guard = lock(&entry.guard);
-        guard.closed = false;
-        let wanted = guard.inside > 0 || entry.state.receiver_count() > 0;
-        drop(guard);
-        if !wanted {
+        entry.submissions.reopen();
+        if entry.submissions.is_empty() && entry.state.receiver_count() == 0 {
             entries.remove(key);
         }
     }
@@ -248,7 +226,7 @@ fn entry<'a>(
             key: key.clone(),
             state: watch::Sender::new(Arc::new(WorkspaceState::closed(WorkspaceView::Unknown))),
             checks: Mutex::default(),
-            guard: Mutex::default(),
+            submissions: TaskTracker::new(),
         })
     })
 }
@@ -301,19 +279,18 @@ impl WorkspaceEntry {
 
     /// Stops admitting first submissions. Returns whether none is in flight.
     pub fn close_submissions(&self) -> bool {
-        let mut guard = lock(&self.guard);
-        guard.closed = true;
-        guard.inside == 0
+        self.submissions.close();
+        self.submissions.is_empty()
     }
 
     /// Admits first submissions: the Workspace is not being deleted.
     pub fn open_submissions(&self) {
-        lock(&self.guard).closed = false;
+        self.submissions.reopen();
     }
 
     /// Whether first submissions are not admitted.
     pub fn submissions_closed(&self) -> bool {
-        lock(&self.guard).closed
+        self.submissions.is_closed()
     }
 }
 
@@ -336,14 +313,6 @@ pub struct LastCheck {
     pub next: Timestamp,
 }
 
-/// Whether a check is due.
-pub enum Due {
-    /// Something changed, or the regular check is due.
-    Now,
-    /// Nothing changed; the next check is due then.
-    NotBefore(Timestamp),
-}
-
 /// The checks of one Workspace: when the next is due, and what they keep.
 #[derive(Default)]
 pub struct Checks {
@@ -358,7 +327,8 @@ pub struct Checks {
     trouble: Option<Timestamp>,
     /// Writes of the Workspace in a row that met another version or got no answer.
     pub failed_writes: u32,
-    client: Option<(String, Option<Vec<u8>>, Client)>,
+    /// The client of the last check, and the CA bundle that it was made with.
+    client: Option<(Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<CallLimiter>>,
     last_good: Option<LastGood>,
 }
@@ -375,21 +345,21 @@ pub struct LastGood {
 }
 
 impl Checks {
-    /// Whether the Workspace must be checked now.
-    pub fn due(&mut self, uid: &str, generation: i64, now: Timestamp) -> Due {
+    /// Time from which on the Workspace must be checked, if that is later than `now`: nothing changed. A check that was
+    /// due at once is due no more.
+    pub fn due_later(&mut self, uid: &str, generation: i64, now: Timestamp) -> Option<Timestamp> {
         let at_once = std::mem::take(&mut self.due_at_once);
-        let Some(last) = &self.last else {
-            return Due::Now;
+        let last = self.last.as_ref().filter(|_| !at_once)?;
+        if last.uid != uid || last.generation != generation {
+            return None;
+        }
+        let suspicion = later(last.at, SUSPICIONS_APART);
+        let at = if self.suspected {
+            last.next.min(suspicion)
+        } else {
+            last.next
         };
-        if at_once || last.uid != uid || last.generation != generation || last.next <= now {
-            return Due::Now;
-        }
-        let soonest = later(last.at, SUSPICIONS_APART);
-        match (self.suspected, soonest <= now) {
-            (true, true) => Due::Now,
-            (true, false) => Due::NotBefore(last.next.min(soonest)),
-            (false, _) => Due::NotBefore(last.next),
-        }
+        (at > now).then_some(at)
     }
 
     /// Records a suspicion raised by a call. Returns whether it is the first since the last check began.
@@ -452,15 +422,22 @@ impl Checks {
         self.trouble = None;
     }
 
-    /// The kept client, if it was made for this base URL and CA.
-    pub fn client(&self, base_url: &str, ca_pem: Option<&[u8]>) -> Option<Client> {
-        let (url, ca, client) = self.client.as_ref()?;
-        (url == base_url && ca.as_deref() == ca_pem).then(|| client.clone())
-    }
-
-    /// Keeps a client for the next check.
-    pub fn keep_client(&mut self, base_url: String, ca_pem: Option<Vec<u8>>, client: Client) {
-        self.client = Some((base_url, ca_pem, client));
+    /// The client for this base URL and CA: the kept one, or a new one, which is kept.
+    pub fn client<E>(
+        &mut self,
+        base_url: BaseUrl,
+        ca_pem: Option<&[u8]>,
+        make: impl FnOnce(BaseUrl) -> Result<Client, E>,
+    ) -> Result<Client, E> {
+        if let Some((ca, client)) = &self.client
+            && client.base_url().as_str() == base_url.as_str()
+            && ca.as_deref() == ca_pem
+        {
+            return Ok(client.clone());
+        }
+        let client = make(base_url)?;
+        self.client = Some((ca_pem.map(<[u8]>::to_vec), client.clone()));
+        Ok(client)
     }
 }
 

@@ -163,20 +163,20 @@ impl<K: Kind> Subject<'_, K> {
 
     /// The Workspace's client. It is kept, with its connections, while base URL and CA are the same.
     fn client(&self, base_url: BaseUrl, ca_pem: Option<Vec<u8>>) -> Result<Client, Why> {
-        let (ctx, url) = (self.ctx, base_url.as_str().to_owned());
-        let kept = |checks: &mut Checks| checks.client(&url, ca_pem.as_deref());
-        if let Some(client) = self.entry.checks(kept) {
-            return Ok(client);
-        }
-        let config = ClientConfig {
-            base_url,
-            ca_pem: ca_pem.clone(),
-            h2c: ctx.config.h2c,
-            contract: Arc::clone(&ctx.config.contract),
-            user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
-            observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,
+        let (ctx, ca) = (self.ctx, ca_pem.clone());
+        let make = |base_url| {
+            let config = ClientConfig {
+                base_url,
+                ca_pem,
+                h2c: ctx.config.h2c,
+                contract: Arc::clone(&ctx.config.contract),
+                user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
+                observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,
+            };
+            Client::shared(config, &ctx.workspaces.http)
         };
-        let client = Client::shared(config, &ctx.workspaces.http).map_err(|error| {
+        let client = |checks: &mut Checks| checks.client(base_url, ca.as_deref(), make);
+        self.entry.checks(client).map_err(|error| {
             let todo = match error {
                 ConfigError::ReadCa(_) | ConfigError::EmptyCa | ConfigError::BuildClient(_) => {
                     "Correct the Secret that spec.caSecretRef names."
@@ -191,10 +191,7 @@ impl<K: Kind> Subject<'_, K> {
                 Reason::CaInvalid,
                 format!("No client can be made: {what}. {todo}"),
             )
-        })?;
-        let keep = |checks: &mut Checks| checks.keep_client(url, ca_pem, client.clone());
-        self.entry.checks(keep);
-        Ok(client)
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::controller::{
     enqueue, leader,
     state::{
         secrets::SecretName,
-        workspaces::{Checks, Due, LastCheck, WorkspaceEntry, WorkspaceState},
+        workspaces::{Checks, LastCheck, WorkspaceEntry, WorkspaceState},
     },
     undecodable,
 };
@@ -104,10 +104,10 @@ impl<K: Kind> Subject<'_, K> {
     async fn check_and_release(&self) -> Reconciled {
         // 5. Check it, if that is due.
         let (uid, generation) = (self.uid(), self.generation());
-        let due = |checks: &mut Checks| checks.due(&uid, generation, now());
-        let (pause, error) = match self.entry.checks(due) {
-            Due::Now => self.check_and_apply().await,
-            Due::NotBefore(at) => (until(at), None),
+        let due_later = |checks: &mut Checks| checks.due_later(&uid, generation, now());
+        let (pause, error) = match self.entry.checks(due_later) {
+            Some(at) => (until(at), None),
+            None => self.check_and_apply().await,
         };
         let ended = |again: Action| error.map_or(Ok(again), |error| Err(error.again(again)));
         if !self.ctx.has_workspace(&self.entry.key) {
