@@ -107,7 +107,7 @@ pub struct Context {
     pub triggers: Triggers,
     pub caches: Caches,
     /// Stores that have no first list yet, those of the Runs included.
-    unfilled: AtomicUsize,
+    pub unfilled: AtomicUsize,
     /// All Runs that the watch has shown.
     pub runs: RunStore,
     /// The Runs that need something, with what this process remembers of them.
@@ -204,11 +204,6 @@ impl Context {
     /// Whether every store has its first list.
     pub fn synced(&self) -> bool {
         self.unfilled.load(Ordering::Acquire) == 0
-    }
-
-    /// Counts a store that has its first list. Returns whether it was the last one.
-    pub fn store_filled(&self) -> bool {
-        self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.

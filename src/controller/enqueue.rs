@@ -2,6 +2,7 @@
 //! core at most, however many Workspaces change.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::api::WorkspaceKey;
@@ -59,16 +60,9 @@ pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceS
     }
 }
 
-/// Enqueues the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
-pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
-    ctx.wakes.ask(of.map_or(Whose::AllTenants, |namespace| {
-        Whose::Tenants(namespace.to_owned())
-    }));
-}
-
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
-    if ctx.store_filled() {
+    if ctx.unfilled.fetch_sub(1, Ordering::AcqRel) == 1 {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
         ctx.wakes.ask(Whose::All);
     }
@@ -93,8 +87,8 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
 /// Carries out the consequences of a change in the store.
 pub(crate) fn follow(ctx: &Context, change: &Change) {
     let next_of_key = match &change.new {
-        Some(known) => ctx.keys.seen(known),
-        None => ctx.keys.gone(&change.uid),
+        Some(known) => ctx.keys.update(known),
+        None => ctx.keys.remove(&change.uid),
     };
     if let Some((namespace, uid)) = next_of_key {
         ctx.enqueue_run(&namespace, &uid);

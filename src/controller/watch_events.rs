@@ -19,7 +19,7 @@ use super::{
     context::{Context, NamespaceMeta},
     enqueue,
     run::{self, settled},
-    state::run_store::Known,
+    state::run_store::{Known, Whose},
     workspace::{
         self,
         kind::{Kind, key_of},
@@ -128,8 +128,8 @@ pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writ
         writer.apply_watcher_event(&event);
         match event {
             Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
-            Event::InitDone => enqueue::tenants(ctx, None),
-            Event::Apply(namespace) => enqueue::tenants(ctx, Some(&namespace.name_any())),
+            Event::InitDone => ctx.wakes.ask(Whose::AllTenants),
+            Event::Apply(namespace) => ctx.wakes.ask(Whose::Tenants(namespace.name_any())),
         }
     };
     read_events(&ctx, apiserver::watch(api, config), apply).await;

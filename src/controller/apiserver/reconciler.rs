@@ -158,14 +158,6 @@ pub(crate) fn caught<T>(
     ended.map(|ended| ended.map_err(|_| ReconcileError::Panicked))
 }
 
-/// The time of the next reconcile, after success or failure.
-pub(crate) const fn again(result: &Reconciled) -> Action {
-    match result {
-        Ok(again) => *again,
-        Err(failed) => failed.again,
-    }
-}
-
 /// The result as the metrics count it.
 pub(crate) const fn counted(result: &Reconciled) -> ReconcileResult {
     match result {
@@ -355,11 +347,11 @@ impl Reconciler {
             result.unwrap_or_else(|panic| Err(panic.again(Action::requeue(AFTER_PANIC))));
         let (took, counted) = (begun.elapsed(), counted(&result));
         self.metrics.reconciled(self.controller, counted, took);
-        if let Err(failed) = &result {
+        result.unwrap_or_else(|failed| {
             let namespace = (!name.0.is_empty()).then_some(name.0.as_str());
             failed.log(&object.kind, namespace, &object.name);
-        }
-        again(&result)
+            failed.again
+        })
     }
 }
 

@@ -52,14 +52,6 @@ enum End {
     Unusable,
 }
 
-/// Position at which a stream resumes.
-pub(crate) enum Resume {
-    /// The position in memory or in the object's status.
-    AsMirrored,
-    /// After this event; from the beginning, if the service has reset its ids.
-    After(Option<String>),
-}
-
 /// Follows the events of one Run.
 pub(crate) struct Follower {
     pub(crate) ctx: Arc<Context>,
@@ -73,8 +65,9 @@ pub(crate) struct Follower {
     pub(crate) opened_before: bool,
     /// Whether the last stream broke, was closed or was refused.
     pub(crate) broken: bool,
-    /// Position from which this task's next stream resumes.
-    pub(crate) resume: Resume,
+    /// The last received id (rule 2), at first that of an earlier task or process: the next stream resumes after it.
+    /// `None`: from the beginning, also where the service has reset its ids.
+    pub(crate) cursor: Option<String>,
 }
 
 impl Follower {
@@ -296,11 +289,8 @@ impl Follower {
         if std::mem::take(&mut self.broken) {
             self.ctx.reconnects(&self.key);
         }
-        let cursor = self.cursor();
-        let opening =
-            session
-                .client
-                .run_events(&session.credentials, &self.run_id, cursor.as_deref());
+        let (client, credentials) = (&session.client, &session.credentials);
+        let opening = client.run_events(credentials, &self.run_id, self.cursor.as_deref());
         let opened = tokio::select! {
             opened = opening => opened.map_err(|failure| Box::new(self.failed(failure))),
             () = place.asked_back(), if !self.reading_on() => return Err(End::PlaceAskedBack),
@@ -317,24 +307,6 @@ impl Follower {
 
     fn failed(&self, failure: Failure) -> FailedCall {
         FailedCall::new(Call::Get, failure, &self.ctx.config.contract)
-    }
-
-    /// The last received id (rule 2); at first that of an earlier task or process.
-    fn cursor(&self) -> Option<String> {
-        if let Resume::After(id) = &self.resume {
-            return id.clone();
-        }
-        self.entry.with(|state| {
-            let status = state.run.latest().and_then(|run| run.status.as_ref());
-            let mirrored = status.and_then(|status| status.last_event_id.clone());
-            state
-                .run
-                .memory
-                .event_buffer
-                .cursor()
-                .map(str::to_owned)
-                .or(mirrored)
-        })
     }
 
     async fn read(
@@ -383,7 +355,7 @@ impl Follower {
                     continue;
                 }
             };
-            self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
+            self.cursor = stream.last_event_id().map(str::to_owned);
             match item {
                 Ok(Some(item)) => self.receive(item),
                 Ok(None) => {

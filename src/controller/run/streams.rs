@@ -8,12 +8,15 @@ use futures::FutureExt;
 use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{
     context::Context,
-    state::{runs::RunEntry, workspaces::WorkspaceState},
+    state::{
+        runs::{RunEntry, State},
+        workspaces::WorkspaceState,
+    },
 };
 use crate::decide::{Follow, Learned, Stream};
 use crate::service::RunId;
 
-use super::stream_reader::{Follower, Resume};
+use super::stream_reader::Follower;
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
 pub(crate) fn follow(
@@ -59,6 +62,9 @@ fn open(
     let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
         return;
     };
+    let mirrored = run.status.as_ref().and_then(|s| s.last_event_id.clone());
+    let received = |state: &mut State| state.run.memory.event_buffer.cursor().map(str::to_owned);
+    let cursor = entry.with(received).or(mirrored);
     let follow = |failures| {
         let follower = Follower {
             ctx: Arc::clone(ctx),
@@ -69,7 +75,7 @@ fn open(
             failures,
             opened_before: false,
             broken: false,
-            resume: Resume::AsMirrored,
+            cursor,
         };
         Box::new(follower).follow()
     };

@@ -402,47 +402,43 @@ impl Pauses {
 /// `spec.rateLimit`.
 #[derive(Default)]
 struct Rate {
-    limit: Option<RateLimit>,
+    bounds: Option<Bounds>,
     calls: TokenBucket,
 }
 
 impl Rate {
     /// Sets the limit. With an unchanged one it goes on, so that a check resets nothing.
     fn set(&mut self, limit: Option<RateLimit>) {
-        if self.limit != limit {
-            let calls = TokenBucket::default();
-            *self = Self { limit, calls };
-        }
-    }
-
-    fn bounds(&self) -> Option<Bounds> {
-        let positive = |number: Option<i32>| {
+        let positive = |number: Option<i32>, default: u32| {
             let number = number.and_then(|number| u32::try_from(number).ok());
-            number.filter(|number| *number > 0)
+            number.filter(|number| *number > 0).unwrap_or(default)
         };
-        self.limit.map(|limit| Bounds {
-            burst: positive(limit.burst).unwrap_or(DEFAULT_BURST),
-            refill: Duration::from_secs(1)
-                / positive(limit.requests_per_second).unwrap_or(DEFAULT_RATE),
-        })
+        let bounds = limit.map(|limit| Bounds {
+            burst: positive(limit.burst, DEFAULT_BURST),
+            refill: Duration::from_secs(1) / positive(limit.requests_per_second, DEFAULT_RATE),
+        });
+        if self.bounds != bounds {
+            let calls = TokenBucket::default();
+            *self = Self { bounds, calls };
+        }
     }
 
     /// Counts a call, if it may begin.
     fn take(&mut self, now: Timestamp) -> bool {
-        let bounds = self.bounds();
+        let bounds = self.bounds;
         bounds.is_none_or(|bounds| self.calls.take(bounds, now))
     }
 
     /// Counts a call no more: it was not made.
     fn give_back(&mut self) {
-        if let Some(bounds) = self.bounds() {
+        if let Some(bounds) = self.bounds {
             self.calls.give_back(bounds);
         }
     }
 
     /// Time of the next call, if that is later than now.
     fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        let at = self.calls.next(self.bounds()?, now);
+        let at = self.calls.next(self.bounds?, now);
         (at > now).then_some(at)
     }
 }

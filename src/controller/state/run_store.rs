@@ -159,10 +159,10 @@ impl Change {
 
 /// The Runs of all scopes.
 #[derive(Default)]
-pub struct RunStore(Mutex<Table>);
+pub struct RunStore(Mutex<Entries>);
 
 #[derive(Default)]
-struct Table {
+struct Entries {
     runs: HashMap<Arc<str>, Known>,
     /// The lists in progress.
     lists: HashMap<Scope, HashMap<Arc<str>, Known>>,
@@ -182,7 +182,7 @@ impl RunStore {
     /// Adds a Run of the list.
     pub fn list(&self, scope: &Scope, mut known: Known) {
         let mut table = lock(&self.0);
-        let Table { runs, lists } = &mut *table;
+        let Entries { runs, lists } = &mut *table;
         let uid = known.uid();
         known.share(runs.get(&uid));
         lists.entry(scope.clone()).or_default().insert(uid, known);
@@ -196,7 +196,7 @@ impl RunStore {
         last: impl Fn(&str, Option<&Arc<Run>>) -> Option<Arc<Run>>,
     ) -> Vec<Change> {
         let mut table = lock(&self.0);
-        let Table { runs, lists } = &mut *table;
+        let Entries { runs, lists } = &mut *table;
         let listed = lists.remove(scope).unwrap_or_default();
         let lacks = |(uid, known): &(&Arc<str>, &Known)| {
             let [_, namespace, _] = known.identity();

@@ -52,62 +52,46 @@ pub async fn read(
     let SecretName { namespace, name } = secret;
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
     let note = |read| ctx.secrets.note(workspace, secret, read);
+    let why = |reason, message| Err(Why::new(reason, message));
     // The semaphore is never closed.
     let _one = ctx.workspaces.api_requests.acquire().await.ok();
     let reading = apiserver::read_entry(&api, name, entry);
-    let found = match tokio::time::timeout(TIMEOUT, reading).await {
-        Ok(Ok(Some(found))) => found,
+    let unanswered = match tokio::time::timeout(TIMEOUT, reading).await {
+        Ok(Ok(Some(found))) => {
+            note(Read::Version(found.version));
+            let missing = || {
+                format!(
+                    "The Secret {name} in namespace {namespace} has no key {entry}; add it, or name another in the Workspace."
+                )
+            };
+            let no_key = || Why::new(Reason::SecretKeyNotFound, missing());
+            return found.value.ok_or_else(no_key);
+        }
         Ok(Ok(None)) => {
             note(Read::Version(None));
-            return Err(not_found(ctx, secret, entry));
+            let todo = if namespaces::terminating(ctx, namespace) {
+                ", which is being deleted, so that it can't be created there.".to_owned()
+            } else {
+                format!("; create it with the key {entry}.")
+            };
+            let what = format!("The Secret {name} doesn't exist in namespace {namespace}");
+            return why(Reason::SecretNotFound, what + &todo);
         }
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             note(Read::Unread);
-            return Err(Why::new(
-                Reason::SecretForbidden,
-                format!(
-                    "The operator may not read the Secret {name} in namespace {namespace}; allow this name in the operator's RBAC."
-                ),
-            ));
+            let message = format!(
+                "The operator may not read the Secret {name} in namespace {namespace}; allow this name in the operator's RBAC."
+            );
+            return why(Reason::SecretForbidden, message);
         }
-        Ok(Err(error)) => {
-            tracing::warn!(k8s.namespace.name = %namespace, secret.name = %name, error = %error_chain(&error), "failed to read a Secret");
-            return Err(unread(name));
-        }
-        Err(_) => return Err(unread(name)),
+        Ok(Err(error)) => error_chain(&error),
+        Err(_) => "no answer in time".to_owned(),
     };
-    note(Read::Version(found.version));
-    found.value.ok_or_else(|| {
-        Why::new(
-            Reason::SecretKeyNotFound,
-            format!(
-                "The Secret {name} in namespace {namespace} has no key {entry}; add it, or name another in the Workspace."
-            ),
-        )
-    })
-}
-
-fn not_found(ctx: &Context, secret: &SecretName, entry: &str) -> Why {
-    let SecretName { namespace, name } = secret;
-    let message = if namespaces::terminating(ctx, namespace) {
-        format!(
-            "The Secret {name} doesn't exist in namespace {namespace}, which is being deleted, so that it can't be created there."
-        )
-    } else {
-        format!(
-            "The Secret {name} doesn't exist in namespace {namespace}; create it with the key {entry}."
-        )
-    };
-    Why::new(Reason::SecretNotFound, message)
-}
-
-fn unread(name: &str) -> Why {
-    Why::new(
-        Reason::Checking,
-        format!(
-            "The Secret {name} could not be read from the API server; the read is retried automatically."
-        ),
-    )
+    tracing::warn!(k8s.namespace.name = %namespace, secret.name = %name, error = unanswered, "failed to read a Secret");
+    let message = format!(
+        "The Secret {name} could not be read from the API server; the read is retried automatically."
+    );
+    why(Reason::Checking, message)
 }
 
 /// Keeps the watches to what is named, for ever.
@@ -155,11 +139,11 @@ async fn read_version(ctx: &Context, secret: SecretName) {
         }
         Err(_) => return,
     };
-    seen(ctx, &secret, &now);
+    check_if_outdated(ctx, &secret, &now);
 }
 
 /// Has the Workspaces checked that have read another version of the Secret.
-fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
+fn check_if_outdated(ctx: &Context, secret: &SecretName, now: &Read) {
     for workspace in ctx.secrets.outdated(secret, now) {
         ctx.workspaces
             .entry(&workspace)
@@ -174,7 +158,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
     let mut was_forbidden = false;
     loop {
         let mut listed = false;
-        let error = until_it_fails(&ctx, &watched, &mut listed).await;
+        let error = watch_until_error(&ctx, &watched, &mut listed).await;
         ctx.secrets.set_listed(&watched, false);
         failures = if listed {
             1
@@ -206,7 +190,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
 }
 
 /// Watches. `complete` is set once it has listed: Secrets that the list lacks don't exist.
-async fn until_it_fails(
+async fn watch_until_error(
     ctx: &Context,
     watched: &Watched,
     complete: &mut bool,
@@ -224,7 +208,7 @@ async fn until_it_fails(
             }
             Ok(Event::InitDone) => {
                 for missing in ctx.secrets.shown_by(watched).difference(&listed) {
-                    seen(ctx, missing, &Read::Version(None));
+                    check_if_outdated(ctx, missing, &Read::Version(None));
                 }
                 ctx.secrets.set_listed(watched, true);
                 *complete = true;
@@ -239,7 +223,7 @@ async fn until_it_fails(
             name: watched.name.clone(),
         };
         let version = secret.meta().resource_version.clone().filter(|_| !deleted);
-        seen(ctx, &name, &Read::Version(version));
+        check_if_outdated(ctx, &name, &Read::Version(version));
         listed.insert(name);
     }
     None

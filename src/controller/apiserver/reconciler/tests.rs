@@ -234,9 +234,9 @@ async fn a_panic_is_caught_counted_as_one_and_logged_with_the_object_s_name() {
 fn a_conflict_is_no_error_and_keeps_its_pause() {
     let again = Action::requeue(Duration::from_secs(1));
     for error in [WriteError::Conflict, WriteError::Gone] {
-        let result = Err(ReconcileError::from(error).again(again));
-        assert_eq!(counted(&result), ReconcileResult::Conflict);
-        assert_eq!(super::again(&result), again);
+        let failed = ReconcileError::from(error).again(again);
+        assert_eq!(failed.again, again);
+        assert_eq!(counted(&Err(failed)), ReconcileResult::Conflict);
     }
     assert_eq!(counted(&Ok(again)), ReconcileResult::RequeueAfter);
     assert_eq!(
