@@ -111,8 +111,7 @@ impl Failed {
     /// Logs the failure of an object's reconcile.
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
-        let reason = self.error.reason();
-        let error = error_chain(&self.error);
+        let (reason, error) = (self.error.reason(), error_chain(&self.error));
         // The level of an event must be constant.
         macro_rules! log {
             ($level:ident, $message:literal) => {
@@ -127,21 +126,23 @@ impl Failed {
                 )
             };
         }
-        match (&self.error, reason) {
-            (_, None) => log!(debug, "the object changed during its reconcile; requeueing"),
-            (ReconcileError::Undecodable(_), _) => {
+        match &self.error {
+            ReconcileError::Undecodable(_) => {
                 log!(
                     error,
                     "failed to decode an object; it is not reconciled until it changes"
                 );
             }
-            (ReconcileError::Panicked, _) => {
+            ReconcileError::Panicked => {
                 log!(
                     error,
                     "the reconcile panicked; the object is not reconciled until it changes or is requeued"
                 );
             }
-            (_, Some(_)) => log!(warn, "reconcile failed; requeueing"),
+            _ if reason.is_none() => {
+                log!(debug, "the object changed during its reconcile; requeueing");
+            }
+            _ => log!(warn, "reconcile failed; requeueing"),
         }
     }
 }

@@ -198,24 +198,24 @@ impl RunStore {
         let mut table = lock(&self.0);
         let Entries { runs, lists } = &mut *table;
         let listed = lists.remove(scope).unwrap_or_default();
-        let lacks = |(uid, known): &(&Arc<str>, &Known)| {
+        let lacks = |uid: &Arc<str>, known: &mut Known| {
             let [_, namespace, _] = known.identity();
-            scope.covers(namespace) && !listed.contains_key(*uid)
+            scope.covers(namespace) && !listed.contains_key(uid)
         };
-        let lacking: Vec<Arc<str>> = runs
-            .iter()
-            .filter(lacks)
-            .map(|(uid, _)| Arc::clone(uid))
-            .collect();
-        let gone = lacking.into_iter().map(|uid| {
-            let shown = match runs.get(&uid) {
-                Some(Known::Active(run) | Known::Gone(run)) => Some(run),
+        let lacking: Vec<_> = runs.extract_if(lacks).collect();
+        let mut changes = Vec::new();
+        for (uid, old) in lacking {
+            let shown = match &old {
+                Known::Active(run) | Known::Gone(run) => Some(run),
                 _ => None,
             };
-            let last = last(&uid, shown);
-            replace(runs, uid, last.map(Known::Gone))
-        });
-        let mut changes: Vec<Change> = gone.collect();
+            let new = last(&uid, shown).map(Known::Gone);
+            let change = replace(runs, uid, new);
+            changes.push(Change {
+                old: Some(old),
+                ..change
+            });
+        }
         for (uid, known) in listed {
             let change = replace(runs, uid, Some(known));
             if !change.is_nothing() {
