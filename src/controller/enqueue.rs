@@ -48,15 +48,10 @@ pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
     }
 }
 
-/// Enqueues the Runs of the Workspace that have not ended or are being deleted.
-pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
-    ctx.wakes.ask(Whose::Workspace(key.clone()));
-}
-
 /// Sets the state of a Workspace, and enqueues its Runs if it changed.
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
     if entry.set(state) {
-        runs_of(ctx, &entry.key);
+        ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
     }
 }
 

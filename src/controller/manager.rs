@@ -6,10 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use kube::{
-    Api, Resource,
-    runtime::reflector::{Store, store, store::Writer},
-};
+use kube::{Api, runtime::reflector::store};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -59,9 +56,10 @@ impl Controller {
         } else {
             (Vec::new(), Vec::new())
         };
-        let (own, workspaces) = stores(&scopes);
-        let (shared, cluster_workspaces) = stores(&cluster);
-        let (labels, namespaces) = stores(&labelled);
+        // For each scope a store, and what fills it.
+        let (own, workspaces): (_, Vec<_>) = scopes.iter().map(|_| store()).unzip();
+        let (shared, cluster_workspaces): (_, Vec<_>) = cluster.iter().map(|_| store()).unzip();
+        let (labels, namespaces): (_, Vec<_>) = labelled.iter().map(|_| store()).unzip();
         let caches = Caches {
             workspaces: own,
             cluster_workspaces: shared,
@@ -131,14 +129,6 @@ impl Controller {
         ctx.recorder.close(delivery).await;
         !(runs_early || early)
     }
-}
-
-/// A store for each scope, and what fills it.
-fn stores<K>(scopes: &[Scope]) -> (Vec<Store<K>>, Vec<Writer<K>>)
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    scopes.iter().map(|_| store()).unzip()
 }
 
 /// Runs the tasks until all have ended. If one ends early, all are shut down: its objects would be served by no loop,

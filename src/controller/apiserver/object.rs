@@ -284,14 +284,9 @@ pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
         .map_err(kube::Error::BuildRequest)?;
     let text = api.clone().into_client().request_text(request).await?;
     let raw: &RawValue = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-    Ok(status_of(raw))
-}
-
-fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
-    let parts: Parts<'_> = serde_json::from_str(item.get()).ok()?;
-    let metadata = metadata_of(parts.metadata?).ok()?;
-    let status = parts.status().ok()?;
-    Some((metadata, status.unwrap_or_default()))
+    let read = outline(raw).and_then(|(parts, metadata)| Ok((metadata, parts.status()?)));
+    let read = read.ok();
+    Ok(read.map(|(metadata, status)| (metadata, status.unwrap_or_default())))
 }
 
 impl Object for Run {

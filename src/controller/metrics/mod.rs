@@ -217,8 +217,6 @@ pub enum PauseCause {
 }
 
 impl PauseCause {
-    const ALL: [Self; 2] = [Self::TooManyRequests, Self::NoAnswer];
-
     fn as_str(self) -> &'static str {
         match self {
             Self::TooManyRequests => "too_many_requests",
@@ -241,13 +239,6 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    const ALL: [Self; 4] = [
-        Self::QueueFull,
-        Self::Refused,
-        Self::NamespaceGone,
-        Self::NoAnswer,
-    ];
-
     fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -313,10 +304,10 @@ impl Metrics {
                 self.api_requests.get_or_create_owned(&of);
             }
         }
-        for cause in PauseCause::ALL.map(PauseCause::as_str) {
+        for cause in ["too_many_requests", "no_answer"] {
             self.pauses.get_or_create_owned(&labels([("cause", cause)]));
         }
-        for cause in DropCause::ALL.map(DropCause::as_str) {
+        for cause in ["queue_full", "refused", "namespace_gone", "no_answer"] {
             let of = labels([("cause", cause)]);
             self.events_dropped.get_or_create_owned(&of);
         }

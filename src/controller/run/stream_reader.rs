@@ -53,7 +53,7 @@ enum End {
 }
 
 /// Follows the events of one Run.
-pub(crate) struct Follower {
+pub(crate) struct StreamReader {
     pub(crate) ctx: Arc<Context>,
     pub(crate) entry: Arc<RunEntry>,
     pub(crate) key: WorkspaceKey,
@@ -70,17 +70,18 @@ pub(crate) struct Follower {
     pub(crate) cursor: Option<String>,
 }
 
-impl Follower {
+impl StreamReader {
     /// Runs until shutdown or until it is aborted. (Boxed: a future holds its arguments twice.)
-    pub(crate) async fn follow(mut self: Box<Self>) {
+    pub(crate) async fn read_streams(mut self: Box<Self>) {
         let ctx = Arc::clone(&self.ctx);
         tokio::select! {
-            () = self.streams() => {}
+            () = self.reopen() => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
 
-    async fn streams(&mut self) {
+    /// One stream after the other, for ever.
+    async fn reopen(&mut self) {
         let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
             let seed = backoff::seed(&self.entry.uid, self.failures);

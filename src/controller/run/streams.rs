@@ -16,7 +16,7 @@ use crate::controller::{
 use crate::decide::{Follow, Learned, Stream};
 use crate::service::RunId;
 
-use super::stream_reader::Follower;
+use super::stream_reader::StreamReader;
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
 pub(crate) fn follow(
@@ -65,8 +65,8 @@ fn open(
     let mirrored = run.status.as_ref().and_then(|s| s.last_event_id.clone());
     let received = |state: &mut State| state.run.memory.event_buffer.cursor().map(str::to_owned);
     let cursor = entry.with(received).or(mirrored);
-    let follow = |failures| {
-        let follower = Follower {
+    let read = |failures| {
+        let reader = StreamReader {
             ctx: Arc::clone(ctx),
             entry: Arc::clone(entry),
             key: key.clone(),
@@ -77,33 +77,30 @@ fn open(
             broken: false,
             cursor,
         };
-        Box::new(follower).follow()
+        Box::new(reader).read_streams()
     };
-    let host = Arc::clone(ctx);
-    start(entry, follow, move |entry, panicked| {
-        restart(&host, entry, panicked);
-    });
+    let ctx = Arc::clone(ctx);
+    // One that ended unasked: policy has the Run followed again.
+    let on_end = move |entry: &RunEntry, panicked| {
+        if ctx.shutdown.is_cancelled() {
+            return;
+        }
+        if panicked {
+            ctx.metrics.panicked("run");
+        }
+        tracing::error!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
+            "the task that follows a Run's events ended; restarting it"
+        );
+        ctx.enqueue_run(&entry.namespace, &entry.uid);
+    };
+    start(entry, read, on_end);
 }
 
 /// One copy for all Runs of the Workspace's place.
 fn shared(place: &ResolvedWorkspace, workspace: &WorkspaceState) -> Arc<ResolvedWorkspace> {
     let same = workspace.place.as_ref().filter(|known| ***known == *place);
     same.map_or_else(|| Arc::new(place.clone()), Arc::clone)
-}
-
-/// Handles a task that ended unasked: policy has the Run followed again.
-fn restart(ctx: &Context, entry: &RunEntry, panicked: bool) {
-    if ctx.shutdown.is_cancelled() {
-        return;
-    }
-    if panicked {
-        ctx.metrics.panicked("run");
-    }
-    tracing::error!(
-        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
-        "the task that follows a Run's events ended; restarting it"
-    );
-    ctx.enqueue_run(&entry.namespace, &entry.uid);
 }
 
 /// Starts a task, unless one is running. `work` is told how many before it ended unasked. `on_end` is called if this one
@@ -222,7 +219,7 @@ mod tests {
         fn size<T, F>(_: fn(T) -> F) -> usize {
             size_of::<F>()
         }
-        let size = size(Follower::follow);
+        let size = size(StreamReader::read_streams);
         assert!(size < 900, "{size}");
         let with_its_stream = size + size_of::<crate::service::EventStream>();
         assert!(with_its_stream < 3 * 1024, "{with_its_stream}");

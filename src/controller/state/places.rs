@@ -125,7 +125,7 @@ impl<W> FairPlaces<W> {
     }
 
     /// The namespace with more than half of the places while others wait, and how many it has to give back.
-    pub(crate) fn owed(&self) -> Option<(Arc<str>, usize)> {
+    pub(crate) fn to_give_back(&self) -> Option<(Arc<str>, usize)> {
         let mut shares = self.namespaces.iter();
         let (namespace, share) = shares.find(|(_, share)| share.taken > self.half())?;
         let others = self.waiting - share.waiting.len();
@@ -311,7 +311,7 @@ impl StreamPlaces {
         while let Some((namespace, waiter)) = table.places.next() {
             given.push((waiter, self.give(&mut table, namespace)));
         }
-        if let Some((namespace, owed)) = table.places.owed() {
+        if let Some((namespace, owed)) = table.places.to_give_back() {
             let all = (Arc::clone(&namespace), 0)..=(namespace, u64::MAX);
             for (_, place) in table.taken.range(all).take(owed) {
                 place.cancel();

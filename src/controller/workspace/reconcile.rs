@@ -15,6 +15,7 @@ use crate::controller::{
     context::Context,
     enqueue, leader,
     state::{
+        run_store::Whose,
         secrets::SecretName,
         workspaces::{Checks, LastCheck, WorkspaceEntry, WorkspaceState},
     },
@@ -239,7 +240,7 @@ impl<K: Kind> Subject<'_, K> {
         };
         if entry.checks(|checks| checks.done(checked)) {
             // The namespaceSelector is the Runs' business.
-            enqueue::runs_of(ctx, &entry.key);
+            ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
         }
         (pause, error)
     }

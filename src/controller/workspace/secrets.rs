@@ -154,8 +154,8 @@ fn check_if_outdated(ctx: &Context, secret: &SecretName, now: &Read) {
 
 /// Watches until it is aborted. After each failure it restarts, with a list.
 async fn watch(ctx: Arc<Context>, watched: Watched) {
-    let mut failures = 0_u32;
-    let mut was_forbidden = false;
+    let Watched { scope, name } = &watched;
+    let (mut failures, mut was_forbidden) = (0_u32, false);
     loop {
         let mut listed = false;
         let error = watch_until_error(&ctx, &watched, &mut listed).await;
@@ -165,18 +165,14 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
         } else {
             failures.saturating_add(1)
         };
-        let forbidden = error.as_ref().and_then(apiserver::http_status) == Some(403);
-        let Watched { scope, name } = &watched;
-        match &error {
-            Some(_) if forbidden && was_forbidden => {}
-            Some(_) if forbidden => tracing::warn!(
+        let forbidden = apiserver::http_status(&error) == Some(403);
+        if !forbidden {
+            tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(&error), "the watch of a Secret failed; restarting it");
+        } else if !was_forbidden {
+            tracing::warn!(
                 secret.name = %name, scope = ?scope, reread_seconds = ROUND.as_secs(),
                 "RBAC forbids the watch of a Secret, so it is read periodically; allow the verbs list and watch on the resource secrets with this resourceName"
-            ),
-            Some(error) => {
-                tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(error), "the watch of a Secret failed; restarting it");
-            }
-            None => {}
+            );
         }
         was_forbidden = forbidden;
         let pause = if forbidden {
@@ -194,7 +190,7 @@ async fn watch_until_error(
     ctx: &Context,
     watched: &Watched,
     complete: &mut bool,
-) -> Option<watcher::Error> {
+) -> watcher::Error {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
     let config = ctx.config.watcher();
     let config = config.fields(&format!("metadata.name={}", watched.name));
@@ -216,7 +212,7 @@ async fn watch_until_error(
             }
             Ok(Event::Apply(secret) | Event::InitApply(secret)) => (secret, false),
             Ok(Event::Delete(secret)) => (secret, true),
-            Err(error) => return Some(error),
+            Err(error) => return error,
         };
         let name = SecretName {
             namespace: secret.namespace().unwrap_or_default(),
@@ -226,5 +222,6 @@ async fn watch_until_error(
         check_if_outdated(ctx, &name, &Read::Version(version));
         listed.insert(name);
     }
-    None
+    // kube's watcher has no end.
+    std::future::pending().await
 }
