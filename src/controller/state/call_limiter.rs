@@ -161,17 +161,7 @@ impl CallLimiter {
             let until = calls.pauses.until(now);
             (cause.zip(until), calls.pauses.long_until(now))
         });
-        if let Some((cause, end)) = paused {
-            self.log(cause, until(end));
-            if long.is_some() {
-                lock(&self.calls)
-                    .places
-                    .each(|waiter: &Waiter| (waiter.wake)());
-            }
-        }
-    }
-
-    fn log(&self, cause: PauseCause, pause: Duration) {
+        let Some((cause, end)) = paused else { return };
         self.metrics.paused(cause);
         let sentence = match cause {
             PauseCause::TooManyRequests => "the service answered 429",
@@ -179,8 +169,12 @@ impl CallLimiter {
         };
         tracing::warn!(
             k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
-            cause = sentence, milliseconds = pause.as_millis(), "the calls of a Workspace are paused"
+            cause = sentence, milliseconds = until(end).as_millis(), "the calls of a Workspace are paused"
         );
+        if long.is_some() {
+            let calls = lock(&self.calls);
+            calls.places.each(|waiter: &Waiter| (waiter.wake)());
+        }
     }
 
     /// Changes the calls, then grants the permits that are due.

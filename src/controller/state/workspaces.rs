@@ -98,23 +98,21 @@ pub struct CheckPlaces {
 impl CheckPlaces {
     /// Makes a call of a check at `origin` as soon as a place is free there and in all.
     pub async fn call<T>(&self, origin: &str, call: impl Future<Output = T>) -> T {
-        let places = self.at(origin);
+        let places = {
+            let mut origins = lock(&self.origins);
+            origins.retain(|_, places| places.strong_count() > 0);
+            let known = origins.get(origin).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
+                origins.insert(origin.to_owned(), Arc::downgrade(&places));
+                places
+            })
+        };
         // The origin's place first: what waits for an origin that hangs takes no place from the others.
         // Neither semaphore is ever closed.
         let _at_origin = places.acquire().await.ok();
         let _in_all = self.all.acquire().await.ok();
         call.await
-    }
-
-    fn at(&self, origin: &str) -> Arc<Semaphore> {
-        let mut origins = lock(&self.origins);
-        origins.retain(|_, places| places.strong_count() > 0);
-        let known = origins.get(origin).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
-            origins.insert(origin.to_owned(), Arc::downgrade(&places));
-            places
-        })
     }
 }
 

@@ -59,13 +59,13 @@ pub async fn read(
     let unanswered = match tokio::time::timeout(TIMEOUT, reading).await {
         Ok(Ok(Some(found))) => {
             note(Read::Version(found.version));
-            let missing = || {
+            let message = || {
                 format!(
                     "The Secret {name} in namespace {namespace} has no key {entry}; add it, or name another in the Workspace."
                 )
             };
-            let no_key = || Why::new(Reason::SecretKeyNotFound, missing());
-            return found.value.ok_or_else(no_key);
+            let value = found.value;
+            return value.map_or_else(|| why(Reason::SecretKeyNotFound, message()), Ok);
         }
         Ok(Ok(None)) => {
             note(Read::Version(None));
