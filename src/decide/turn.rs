@@ -73,7 +73,7 @@ pub struct Turn {
 /// One step; each is followed by another decision.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Read the object live: the watch lacks it, and its run may be alive.
+    /// Read the object live: the watch lacks it, and its run may be alive or be made by a POST on its way.
     ReadLive,
     /// Write the status.
     WriteStatus {
@@ -188,6 +188,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         !self.released() && latest.is_some_and(|run| known(run) && !run.ended())
     }
 
+    /// Whether this process may have sent a POST for it whose run has not ended.
+    fn may_have_posted(&self) -> bool {
+        let ended = self.latest.as_ref().is_some_and(|run| run.run().ended());
+        !self.released() && !ended && self.memory.memory().intent.is_some()
+    }
+
     /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
     /// process's earlier readings.
     pub fn observe(&mut self, seen: Arc<V>) -> Arc<V> {
@@ -218,12 +224,13 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             return Turn::of(Step::Rest(None));
         };
         self.unprocessed = false;
+        if lacking && !self.deleted() && (self.owes() || self.may_have_posted()) {
+            // The watch may be behind. The run of an existing object must not be cancelled, nor its POST be forgotten:
+            // once its intent is stripped, only this memory knows of it.
+            return Turn::of(Step::ReadLive);
+        }
         if lacking && !self.owes() {
             return Turn::of(Step::Forget);
-        }
-        if lacking && !self.deleted() {
-            // The watch may be behind, and the run of an existing object must not be cancelled.
-            return Turn::of(Step::ReadLive);
         }
         if self.deleted() && !self.owes() {
             // The watch still has to show it.

@@ -45,6 +45,27 @@ fn release() -> Step {
     Step::Act(Effect::Release { end: None })
 }
 
+fn intent() -> Intent {
+    Intent {
+        uid: "u".to_owned(),
+        workspace: ResolvedWorkspace {
+            kind: WorkspaceKind::Workspace,
+            name: "default".to_owned(),
+            uid: "w".to_owned(),
+            base_url: "https://runs.example.com".to_owned(),
+            identity: None,
+        },
+        key: "u".to_owned(),
+        sha256: String::new(),
+        serializer: 1,
+        time: jiff::Timestamp::UNIX_EPOCH,
+        owner: "me".to_owned(),
+        epoch: 1,
+        retry: None,
+        end: None,
+    }
+}
+
 /// Proves: F-stale
 #[test]
 fn the_newest_version_stands_whoever_read_or_wrote_it() {
@@ -167,6 +188,17 @@ fn a_run_that_only_memory_knows_is_owed_its_cancellation() {
     assert!(matches!(nothing(&mut tracked, true), Step::ReadLive));
 }
 
+/// A list from the past lacked it; then its intent is stripped, and it looks as if it had never been submitted.
+/// Proves: D-vanished
+#[test]
+fn a_run_whose_post_may_be_on_its_way_is_read_live_before_it_is_forgotten() {
+    let mut posted = tracked(&json!({}));
+    posted.memory.intent = Some(intent());
+    assert!(matches!(nothing(&mut posted, true), Step::ReadLive));
+    took(&mut posted, &Step::ReadLive, Outcome::Gone);
+    assert!(matches!(nothing(&mut posted, true), Step::Forget));
+}
+
 #[test]
 fn a_status_goes_before_the_effect_and_is_not_written_twice() {
     let status = RunStatus {
@@ -186,24 +218,7 @@ fn a_status_goes_before_the_effect_and_is_not_written_twice() {
 
 #[test]
 fn an_intent_that_was_written_is_remembered() {
-    let intent = Intent {
-        uid: "u".to_owned(),
-        workspace: ResolvedWorkspace {
-            kind: WorkspaceKind::Workspace,
-            name: "default".to_owned(),
-            uid: "w".to_owned(),
-            base_url: "https://runs.example.com".to_owned(),
-            identity: None,
-        },
-        key: "u".to_owned(),
-        sha256: String::new(),
-        serializer: 1,
-        time: jiff::Timestamp::UNIX_EPOCH,
-        owner: "me".to_owned(),
-        epoch: 1,
-        retry: None,
-        end: None,
-    };
+    let intent = intent();
     let write = Step::Act(Effect::WriteIntent {
         intent: Box::new(intent.clone()),
         finalizer: true,
