@@ -10,7 +10,6 @@
 //! Imports the API and text rendering; no decision.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -20,11 +19,11 @@ use crate::api::{
     conditions::{find, is_true},
     contract::StateClass,
 };
-use crate::decide::{time::later, truncate::escaped};
+use crate::decide::{
+    delays::{RECENT, later},
+    truncate::escaped,
+};
 
-/// Time after a change in which another process still publishes it. Far less than the hour for which the API server
-/// keeps an Event.
-const RECENT: Duration = Duration::from_mins(5);
 /// Seconds. Of process time, where a stored time isn't at hand: what happens in an hour that the wall clock shows twice
 /// has an Event in each.
 const MINUTE: i64 = 60;

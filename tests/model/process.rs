@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use run_operator::api::intent::IntentRecord;
 use run_operator::decide::{
-    Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView, decide,
-    key_claim::{KeyClaim, created},
-    last_events::StreamEnd,
+    Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView,
+    claims::{KeyClaim, created},
+    decide,
+    stream::StreamEnd,
     turn::{Step, TrackedRun, Turn},
 };
 

@@ -7,13 +7,11 @@ use run_operator::{
     api::{ConditionType as Type, Reason, conditions},
     decide::{
         WorkspaceView,
+        claims::needs_workspace,
         conditions::Why,
+        delays::{check_again, next_check},
         failure::{Failure, FailureKind},
-        workspace::{
-            check::{Check, Obstacle},
-            in_use::needs_workspace,
-            recheck::{Standing, passed_over, pause, soon, still_blocked},
-        },
+        workspace::{Check, Obstacle, Standing, passed_over, still_blocked},
     },
 };
 
@@ -87,21 +85,25 @@ fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
 #[test]
 fn the_next_check_is_soon_but_not_before_retry_after() {
     for uid in ["w1", "w2", "w3"] {
-        let soon = soon(uid, None);
+        let soon = check_again(uid, None);
         assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&soon));
-        assert!((1..100).all(|n| pause(false, uid, n, None) <= Duration::from_secs(30)));
+        assert!((1..100).all(|n| next_check(false, uid, n, None) <= Duration::from_secs(30)));
     }
-    assert_ne!(soon("w1", None), soon("w2", None), "all at once");
+    assert_ne!(
+        check_again("w1", None),
+        check_again("w2", None),
+        "all at once"
+    );
     let asked = Some(Duration::from_mins(1));
-    assert_eq!(soon("w1", asked), Duration::from_mins(1));
-    assert_eq!(pause(false, "w1", 1, asked), Duration::from_mins(1));
+    assert_eq!(check_again("w1", asked), Duration::from_mins(1));
+    assert_eq!(next_check(false, "w1", 1, asked), Duration::from_mins(1));
 }
 
 /// Proves: P-workspace-check
 #[test]
 fn a_ready_workspace_is_checked_every_five_minutes() {
     for asked in [None, Some(Duration::from_mins(1))] {
-        assert_eq!(pause(true, "w1", 0, asked), Duration::from_mins(5));
+        assert_eq!(next_check(true, "w1", 0, asked), Duration::from_mins(5));
     }
 }
 

@@ -17,7 +17,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::api::{Run, names};
-use crate::decide::metadata_change::MetadataChange;
+use crate::decide::MetadataChange;
 use crate::util::error_chain;
 
 use super::object::{Maybe, Object, decode};

@@ -462,8 +462,9 @@ async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let namespace = meta.namespace.clone().unwrap_or_default();
     let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
     let generation = meta.generation.unwrap_or_default();
-    let describe =
-        |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
+    let describe = |status, what: &str| {
+        crate::decide::conditions::undecodable_run(status, what, generation, wall())
+    };
     undecodable::show(ctx, &api, bad, describe).await
 }
 

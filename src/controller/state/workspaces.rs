@@ -14,8 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::metrics::Metrics;
 use crate::decide::{
-    Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
-    workspace::cached_token::Verified,
+    Session, WorkspaceView, delays::later, elsewhere, failure::ProbeTrigger, workspace::Verified,
 };
 use crate::service::{Client, Credentials, Token};
 use crate::util::lock;

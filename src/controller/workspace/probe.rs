@@ -16,10 +16,7 @@ use crate::controller::{
 use crate::decide::{
     conditions::Why,
     failure::{Call, FailedCall, Failure},
-    workspace::{
-        cached_token::{Verified, outlives},
-        check::{Check, Obstacle},
-    },
+    workspace::{Check, Obstacle, Verified, outlives},
 };
 use crate::service::{
     BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, Credentials, Observer, Operation,

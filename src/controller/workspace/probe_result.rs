@@ -16,12 +16,8 @@ use crate::controller::{
 use crate::decide::{
     EventDraft, Session, WorkspaceView,
     conditions::Why,
-    events,
-    workspace::{
-        check::{Check, Obstacle},
-        probe::Assessment,
-        recheck::{self, Standing},
-    },
+    delays, events,
+    workspace::{self, Assessment, Check, Obstacle, Standing},
 };
 
 use super::{kind::Kind, probe::Prepared};
@@ -45,7 +41,7 @@ pub(crate) fn apply<K: Kind>(
     };
     enqueue::set_state(ctx, entry, state);
     let uid = workspace.uid().unwrap_or_default();
-    recheck::pause(assessment.ready, &uid, attempt, asked)
+    delays::next_check(assessment.ready, &uid, attempt, asked)
 }
 
 /// The standing before a check. An earlier process's verification counts until this one has checked.
@@ -77,14 +73,14 @@ pub(crate) fn ignore_first_failure<K: Kind>(
     entry.checks(|checks| checks.no_calls_since(now()));
     let mut state = Arc::unwrap_or_clone(entry.state());
     if let WorkspaceView::Ready(session) = &mut state.view {
-        session.submissions_blocked = recheck::still_blocked(
+        session.submissions_blocked = workspace::still_blocked(
             session.submissions_blocked.take(),
             assessment.submissions_blocked.clone(),
         );
         enqueue::set_state(ctx, entry, state);
     }
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
-    recheck::soon(&workspace.uid().unwrap_or_default(), asked)
+    delays::check_again(&workspace.uid().unwrap_or_default(), asked)
 }
 
 /// Open streams stay open as long as the failure may pass; the Runs repeat an outage in the words that

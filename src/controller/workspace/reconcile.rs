@@ -18,9 +18,9 @@ use crate::controller::{
     undecodable,
 };
 use crate::decide::{
-    self, WorkspaceView, backoff,
-    time::later,
-    workspace::{check::Obstacle, probe::assess, recheck},
+    self, WorkspaceView,
+    delays::{self, later},
+    workspace::{self, Obstacle, assess},
 };
 
 use super::{
@@ -113,8 +113,9 @@ async fn show_undecodable<K: Kind>(
     set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
     let generation = bad.metadata.generation.unwrap_or_default();
-    let status =
-        |stored, what: &str| decide::undecodable::workspace(stored, what, generation, wall());
+    let status = |stored, what: &str| {
+        decide::conditions::undecodable_workspace(stored, what, generation, wall())
+    };
     undecodable::show(ctx, &api, bad, status).await
 }
 
@@ -172,8 +173,8 @@ fn write_retry<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
         checks.failed_writes = checks.failed_writes.saturating_add(1);
         checks.failed_writes
     });
-    let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
-    backoff::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
+    let seed = delays::seed(&workspace.uid().unwrap_or_default(), times);
+    delays::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
 }
 
 fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) {
@@ -239,7 +240,7 @@ async fn check_and_apply<K: Kind>(
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let passed_over = recheck::passed_over(&check, standing);
+    let passed_over = workspace::passed_over(&check, standing);
     let (pause, error) = if passed_over {
         let pause = probe_result::ignore_first_failure(ctx, workspace, entry, &check, &assessment);
         (pause, None)

@@ -1,27 +1,20 @@
 //! Policy of one Run: from the observed state to a status and one effect.
-//!
-//! Imports the inputs of a decision (observation, memory, conditions, messages, events, request and response) and the
-//! rules of the Run's Workspace. Nothing below imports it.
 
-mod intent;
-pub mod pinning;
-mod refusal;
-mod remote_state;
+mod ended;
 mod schedule;
-mod settled;
-mod staleness;
 mod status;
-mod step;
-mod submit;
 mod submitted;
-mod terminal;
-mod ttl;
 mod unsubmitted;
-mod waiting;
 
-pub use settled::{Settled, settled};
+use jiff::Timestamp;
 
-use super::{decision::Decision, events, observation::Observation, observed::Observed};
+use super::{
+    decision::{Decision, Effect},
+    events,
+    facts::Observation,
+    inputs::Observed,
+    ttl,
+};
 use crate::api::RunStatus;
 
 /// Decides the next status and effect for one Run.
@@ -54,10 +47,32 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
 
 fn next(f: &Observation<'_>) -> Decision {
     if f.ended() {
-        return terminal::decide(f);
+        return ended::decide(f);
     }
     match f.run_id() {
         Some(run_id) => submitted::decide(f, run_id),
         None => unsubmitted::decide(f),
     }
+}
+
+/// A Run that has ended and was released, and for which policy does nothing more before its TTL, unless its object
+/// changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Time of the wall clock at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
+    pub expires: Option<Timestamp>,
+}
+
+/// Whether a Run is settled. This is no rule of its own: policy itself is asked whether it has a status or an effect left.
+/// An Event that is lost is no reason to keep it.
+pub fn settled(observed: &Observed<'_>) -> Option<Settled> {
+    let f = Observation::gather(observed);
+    if !f.ended() || f.has_finalizer() || f.deleting() {
+        return None;
+    }
+    let Decision { status, effect, .. } = decide(observed);
+    let rests = status.is_none() && matches!(effect, None | Some(Effect::Delete));
+    rests.then(|| Settled {
+        expires: ttl::due(&f),
+    })
 }

@@ -1,25 +1,30 @@
 //! Times at which a run at the service is read, cancelled, cancelled again, or released.
 
-use crate::api::{Reason, contract::StateClass};
-use crate::decide::{
-    EventDraft, Stream, backoff,
-    cancel_cause::CancelCause,
-    failure::{Call, CallFailures, Class},
-    memory::{CONFIRM_APART, Seen},
-    observation::Observation,
-    time::later,
-};
-
-use super::{remote_state::RemoteState, staleness, step::Step};
-
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A Run that has no stream because all places are taken is read at least this often, up to a tenth of jitter included.
-const UNSTREAMED: Duration = Duration::from_secs(27);
-/// Time an accepted cancellation may take to show before the finalizer is removed all the same.
-const CANCEL_GRACE: Duration = Duration::from_mins(5);
+use crate::api::{Reason, contract::StateClass};
+use crate::decide::{
+    conditions::Why,
+    delays::{self, CANCEL_GRACE, NOT_FOUND_APART, UNSTREAMED, later},
+    events::EventDraft,
+    facts::Observation,
+    failure::{Call, CallFailures, Class},
+    inputs::Stream,
+    memory::Seen,
+    messages::{self, CancelCause},
+};
+
+use super::status::{RemoteState, shown, still_stale};
+
+/// The next step for a run.
+pub(crate) enum Step {
+    Release(Vec<EventDraft>),
+    Cancel,
+    Refresh,
+    Wait(Option<Timestamp>),
+}
 
 /// The step that is due, or the time at which the next one is.
 pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
@@ -97,11 +102,11 @@ fn is_in_progress(f: &Observation<'_>, remote: &RemoteState) -> bool {
 fn gap(f: &Observation<'_>) -> Duration {
     let settings = f.o.settings;
     let count = f.memory().cancel.count;
-    backoff::poll_interval(
+    delays::poll_interval(
         count,
         settings.poll_min,
         settings.poll_max,
-        backoff::seed(f.uid, count),
+        delays::seed(f.uid, count),
     )
 }
 
@@ -162,7 +167,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
     else {
         return f.o.now;
     };
-    if staleness::still_stale(f).is_some() {
+    if still_stale(f).is_some() {
         return f.o.now;
     }
     let quiet = match memory.lagging {
@@ -180,25 +185,44 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
             settings.poll_max.min(UNSTREAMED).max(settings.poll_min),
         ),
     };
-    let jitter = backoff::seed(f.uid, memory.quiet_polls);
+    let jitter = delays::seed(f.uid, memory.quiet_polls);
     later(
         since,
-        backoff::poll_interval(quiet, settings.poll_min, longest, jitter),
+        delays::poll_interval(quiet, settings.poll_min, longest, jitter),
     )
 }
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
 fn retry_at(f: &Observation<'_>, failed: &CallFailures) -> Timestamp {
-    let asked = backoff::asked(failed.last.retry_after());
+    let asked = delays::asked(failed.last.retry_after());
     let latest = later(failed.at, f.o.settings.poll_max.max(asked));
     let at = f.next_attempt(failed).min(latest);
-    let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
+    let confirms = Duration::from_secs(NOT_FOUND_APART.unsigned_abs());
     match f.memory().not_found.at {
         // The next 404 that counts is requested as early as it can count.
         Some(counted) if failed.last.class == Class::Refused(Reason::RunNotFound) => {
             at.min(later(counted, confirms).max(later(failed.at, asked)))
         }
         _ => at,
+    }
+}
+
+/// A due call that has to wait makes the mirror stale. During a pause the call is not requested.
+pub(crate) fn held_back(f: &Observation<'_>, remote: &mut RemoteState, next: Step) -> Step {
+    if !matches!(next, Step::Cancel | Step::Refresh) {
+        return next;
+    }
+    remote.stale = remote.stale.take().or_else(|| delayed(f));
+    f.pause_over().map_or(next, |over| {
+        Step::Wait(remote.deadline_ahead(f).into_iter().chain([over]).min())
+    })
+}
+
+/// Reason for staleness while a due call has to wait. The reason in the status stays until the call was made.
+fn delayed(f: &Observation<'_>) -> Option<Why> {
+    match f.o.call_delay {
+        Some(delay) => Some(messages::held_back(f, delay)),
+        None => shown(f).filter(|why| why.reason == Reason::RateLimited),
     }
 }

@@ -1,26 +1,24 @@
 //! A Run whose runId is known: mirrors it, cancels it on request, records its end.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
-    Decision, Effect, EventDraft, Follow, WorkspaceView, conditions::Conditions, messages,
-    observation::Observation, time::later,
+    conditions::Conditions,
+    decision::{Decision, Effect, Follow},
+    delays::{EVENT_WRITES_APART, later},
+    events::EventDraft,
+    facts::{Observation, pins, release},
+    inputs::WorkspaceView,
+    messages,
 };
 
 use super::{
-    intent::{next_epoch, rebuilt_intent},
-    pinning,
-    remote_state::RemoteState,
-    schedule::next_step,
-    step::{Step, release},
+    schedule::{Step, held_back, next_step},
+    status::RemoteState,
+    unsubmitted::{next_epoch, rebuilt_intent},
 };
-
-/// Minimum interval between writes that carry only events, or only another attempt of a failed call.
-const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 
 pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.o.vanished {
@@ -33,7 +31,7 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.orphaned() {
         return orphan(f, run_id);
     }
-    if pinning::pins(f).next().is_none() {
+    if pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
     if let Some(other) = conflicting_run_id(f, run_id) {
@@ -80,9 +78,7 @@ fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
 fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
     let mut status = f.status().clone();
     status.run_id = Some(run_id.to_owned());
-    status.workspace = status
-        .workspace
-        .or_else(|| pinning::pins(f).next().cloned());
+    status.workspace = status.workspace.or_else(|| pins(f).next().cloned());
     status.submission_time = status
         .submission_time
         .or_else(|| Some(whole_seconds(f.o.wall)));
@@ -94,7 +90,7 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
 /// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
 /// process may have been the owner meanwhile, so this process's proof for its own epoch no longer counts.
 fn repair(f: &Observation<'_>, run_id: &str) -> Decision {
-    let Some(workspace) = pinning::pins(f).next() else {
+    let Some(workspace) = pins(f).next() else {
         return nowhere(f, run_id);
     };
     let intent = match f.own_intent() {
@@ -128,7 +124,7 @@ fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
     } else {
         next_step(f, &remote)
     };
-    let next = remote.held_back(f, next);
+    let next = held_back(f, &mut remote, next);
     let full = remote.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
@@ -145,7 +141,7 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.orphaned() {
         return orphan(f, run_id);
     }
-    if pinning::pins(f).next().is_none() {
+    if pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
     let remote = RemoteState::of(f, f.status());

@@ -3,7 +3,7 @@
 use run_operator::{
     api::{EventReason, Intent, RunStatus},
     decide::{
-        Decision, Effect, EventDraft, Follow, Learned, Observed, decide, last_events::StreamEnd,
+        Decision, Effect, EventDraft, Follow, Learned, Observed, decide, stream::StreamEnd,
         turn::Step,
     },
 };

@@ -2,19 +2,19 @@
 //! exceptions: the stream is read for the last events while the finalizer is there, and a run that the service denied
 //! is asked for once more when its object is deleted.
 
+use jiff::Timestamp;
+
 use crate::api::{Phase, Reason, RunStatus, intent::End};
 use crate::decide::{
-    Decision, Effect, Follow,
     conditions::{Conditions, Why},
-    observation::Observation,
-    observed::{Stream, WorkspaceView},
-    time::later,
+    decision::{Decision, Effect, Follow},
+    delays::{LAST_EVENTS, later},
+    facts::{Observation, moved, pins, release},
+    inputs::{Stream, WorkspaceView},
+    ttl,
 };
 
-use super::{pinning, step::release, submitted, ttl};
-
-use jiff::Timestamp;
-use std::time::Duration;
+use super::submitted;
 
 pub(crate) fn decide(f: &Observation<'_>) -> Decision {
     let next = next(f);
@@ -132,9 +132,6 @@ fn rebuild(f: &Observation<'_>) -> Decision {
     ))
 }
 
-/// The finalizer waits this long for the last events.
-const LONGEST: Duration = Duration::from_secs(10);
-
 /// Time until which the finalizer of a Run that has ended waits for its last events; `None` if it doesn't wait. An
 /// object that is being deleted doesn't wait: its status is no longer read.
 pub(crate) fn awaited_until(f: &Observation<'_>) -> Option<Timestamp> {
@@ -143,17 +140,17 @@ pub(crate) fn awaited_until(f: &Observation<'_>) -> Option<Timestamp> {
     if over || matches!(f.o.stream, Stream::Waiting { .. }) || !can_be_had(f) {
         return None;
     }
-    let until = later(last.since().unwrap_or(f.o.now), LONGEST);
+    let until = later(last.since().unwrap_or(f.o.now), LAST_EVENTS);
     (until > f.o.now).then_some(until)
 }
 
 /// Whether a stream can be opened where the run lives. After a start the Workspace is not known yet.
 fn can_be_had(f: &Observation<'_>) -> bool {
-    let known = pinning::pins(f).next().is_some();
+    let known = pins(f).next().is_some();
     known
         && match f.o.workspace {
             WorkspaceView::Unknown => true,
-            WorkspaceView::Ready(session) => pinning::moved(f, session).is_none(),
+            WorkspaceView::Ready(session) => moved(f, session).is_none(),
             WorkspaceView::Missing | WorkspaceView::NotReady { .. } => false,
         }
 }
