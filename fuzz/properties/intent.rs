@@ -12,7 +12,7 @@ use crate::api::names::{FINALIZER, INTENT_ANNOTATION};
 use crate::api::status::ResolvedWorkspace;
 use crate::api::{Run, RunSpec};
 use crate::decide::{
-    Decision, Effect, Memory, Observed, Session, Settings, Stream, WorkspaceView, decide, request,
+    Decision, Effect, Inputs, Memory, Session, Settings, Stream, WorkspaceView, decide, request,
 };
 
 /// This process.
@@ -65,7 +65,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         base_url: "https://runs.example.com/api/v1".into(),
         identity: Some("ws-123".into()),
     };
-    decide(&Observed {
+    decide(&Inputs {
         run,
         workspace: &WorkspaceView::Ready(Session {
             number: 1,
@@ -75,7 +75,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         namespace_allowed: Some(true),
         memory: &Memory::default(),
         key_holder: None,
-        vanished: false,
+        deleted_without_release: false,
         stream: Stream::Closed,
         call_delay: None,
         contract: &CONTRACT,

@@ -136,7 +136,7 @@ fn is_right(failed: &FailedCall) {
 
 fn waits_within_bounds(failure: &Failure) {
     for attempt in [1, 9, u32::MAX] {
-        let wait = delays::delay(attempt, failure.retry_after, 7);
+        let wait = delays::backoff(attempt, failure.retry_after, 7);
         assert!(wait >= Duration::from_millis(500) && wait <= Duration::from_mins(10));
         let asked = failure
             .retry_after

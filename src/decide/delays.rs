@@ -79,7 +79,7 @@ pub fn after_stored(at: Timestamp, seconds: u64) -> Timestamp {
 
 /// The delay after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the exponential step and
 /// twice that, and never shorter than the answer's `Retry-After`.
-pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
+pub fn backoff(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
     let nth = usize::try_from(attempt.saturating_sub(1))
         .unwrap_or(BACKOFF_DOUBLINGS)
         .min(BACKOFF_DOUBLINGS);
@@ -148,7 +148,7 @@ pub fn next_check(
     if ready {
         return CHECKS_APART;
     }
-    let own = delay(failures, None, seed(uid, failures)).min(CHECKS_APART_UNREADY);
+    let own = backoff(failures, None, seed(uid, failures)).min(CHECKS_APART_UNREADY);
     own.max(asked(retry_after))
 }
 

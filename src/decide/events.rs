@@ -124,7 +124,7 @@ fn of_status(status: &RunStatus, now: Timestamp) -> impl Iterator<Item = EventDr
         stalled(status),
         suspended(status, now),
         cancelling(status),
-        in_trouble(status, now),
+        failing(status, now),
     ];
     let finished = is_true(&status.conditions, Type::Finished);
     let passing = passing.into_iter().filter(move |_| !finished);
@@ -210,7 +210,7 @@ fn cancelling(status: &RunStatus) -> Option<EventDraft> {
 }
 
 /// A call that fails and is repeated, or can't be made because the Workspace is missing or another one now.
-fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
+fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     if is_true(&status.conditions, Type::Stalled) {
         return None;
     }
@@ -220,7 +220,7 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
         shown(Type::Synced, "False"),
     ];
     let answer = status.last_error.as_ref().and_then(|e| e.http_status);
-    let of = |condition| Some((trouble(condition, answer)?, condition));
+    let of = |condition| Some((shown_failure(condition, answer)?, condition));
     let (reason, condition) = shown.into_iter().flatten().find_map(of)?;
     let hour = now.as_second().div_euclid(HOUR);
     let occasion = format!("{}/{}@{hour}", condition.reason, answer.unwrap_or_default());
@@ -229,7 +229,7 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
 }
 
 /// The trouble that a condition shows. A failure of the Workspace is published once, by the Workspace.
-fn trouble(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
+fn shown_failure(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
     match Reason::named(&condition.reason)? {
         Reason::CancelRefused => Some(EventReason::CancelRefused),
         Reason::WorkspaceNotFound => Some(EventReason::WorkspaceNotFound),

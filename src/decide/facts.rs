@@ -9,6 +9,7 @@
 //!   intent (docs/limits.md).
 //! - Never the Workspace's status or the session: they hold the present state, not the agreed one.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -29,66 +30,68 @@ use super::{
     delays::{self, later},
     events::EventDraft,
     failure::{Call, CallFailures, Class, Repeats},
-    inputs::{CallDelay, Observed, Session, WorkspaceView, elsewhere},
-    memory::Memory,
+    inputs::{CallDelay, Inputs, Session, WorkspaceView, elsewhere},
     request,
     truncate::cut,
 };
 
-/// An observation with its intent decoded.
-pub(crate) struct Observation<'a> {
-    pub(crate) o: &'a Observed<'a>,
+/// The inputs of a decision, with the intent decoded.
+pub(crate) struct Facts<'a> {
+    inputs: &'a Inputs<'a>,
     pub(crate) uid: &'a str,
     record: IntentRecord,
     no_status: RunStatus,
 }
 
-impl<'a> Observation<'a> {
-    pub(crate) fn gather(o: &'a Observed<'a>) -> Self {
-        let uid = o.run.metadata.uid.as_deref().unwrap_or_default();
+impl<'a> Deref for Facts<'a> {
+    type Target = Inputs<'a>;
+
+    fn deref(&self) -> &Inputs<'a> {
+        self.inputs
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of(inputs: &'a Inputs<'a>) -> Self {
         Self {
-            o,
-            uid,
-            record: o.run.intent_record(),
+            inputs,
+            uid: inputs.run.metadata.uid.as_deref().unwrap_or_default(),
+            record: inputs.run.intent_record(),
             no_status: RunStatus::default(),
         }
     }
 
     pub(crate) fn spec(&self) -> &'a RunSpec {
-        &self.o.run.spec
-    }
-
-    pub(crate) fn memory(&self) -> &'a Memory {
-        self.o.memory
+        &self.run.spec
     }
 
     /// The stored status.
     pub(crate) fn status(&self) -> &RunStatus {
-        self.o.run.status.as_ref().unwrap_or(&self.no_status)
+        self.run.status.as_ref().unwrap_or(&self.no_status)
     }
 
     pub(crate) fn generation(&self) -> i64 {
-        self.o.run.metadata.generation.unwrap_or_default()
+        self.run.metadata.generation.unwrap_or_default()
     }
 
     /// Process time at which the wall clock shows `wall`; now, if that has passed.
     pub(crate) fn when(&self, wall: Timestamp) -> Timestamp {
-        let wait = Duration::try_from(wall.duration_since(self.o.wall));
-        later(self.o.now, wait.unwrap_or_default())
+        let wait = Duration::try_from(wall.duration_since(self.wall));
+        later(self.now, wait.unwrap_or_default())
     }
 
     /// Time since a stored time. A stored time in the future is from before the clock was set back: nothing waits for
     /// it to come again.
     pub(crate) fn since(&self, stored: Timestamp) -> Duration {
-        Duration::try_from(self.o.wall.duration_since(stored)).unwrap_or(Duration::MAX)
+        Duration::try_from(self.wall.duration_since(stored)).unwrap_or(Duration::MAX)
     }
 
     pub(crate) fn deletion_requested_at(&self) -> Option<Timestamp> {
-        self.o.run.metadata.deletion_timestamp.as_ref().map(|t| t.0)
+        self.run.metadata.deletion_timestamp.as_ref().map(|t| t.0)
     }
 
     pub(crate) fn deleting(&self) -> bool {
-        self.o.vanished || self.deletion_requested_at().is_some()
+        self.deleted_without_release || self.deletion_requested_at().is_some()
     }
 
     /// Whether the object is deleted without cancelling its run.
@@ -97,11 +100,11 @@ impl<'a> Observation<'a> {
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
-        finalizer::present(&self.o.run.metadata)
+        finalizer::present(&self.run.metadata)
     }
 
     pub(crate) fn key(&self) -> String {
-        let namespace = self.o.run.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = self.run.metadata.namespace.as_deref().unwrap_or_default();
         request::idempotency_key(self.spec(), namespace, self.uid)
     }
 }
@@ -118,9 +121,9 @@ pub(crate) enum Known<'a> {
     Unreadable,
 }
 
-impl Observation<'_> {
+impl Facts<'_> {
     pub(crate) fn intent(&self) -> Known<'_> {
-        match (&self.record, &self.o.memory.intent) {
+        match (&self.record, &self.memory.intent) {
             (IntentRecord::Own(intent), _) => Known::Own(intent),
             // Stripped by an edit, and remembered by the process that wrote it.
             (_, Some(intent)) if intent.uid == self.uid => Known::Own(intent),
@@ -146,8 +149,8 @@ impl Observation<'_> {
     /// process got the answer to its write: else the proof of one epoch would be used for the next.
     pub(crate) fn owned_by_this_process(&self, intent: &Intent) -> bool {
         self.intent_stands()
-            && intent.owner == self.o.settings.process
-            && intent.epoch == self.memory().submission.epoch
+            && intent.owner == self.settings.process
+            && intent.epoch == self.memory.submission.epoch
     }
 
     /// The intent as this process wrote it, if it counts in addition to the one in the object: both have the same
@@ -155,15 +158,15 @@ impl Observation<'_> {
     /// difference is then an edit.
     pub(crate) fn written(&self) -> Option<&Intent> {
         let stands = self.own_intent()?;
-        self.memory().intent.as_ref().filter(|own| {
-            let made_some = self.memory().run_id.is_some() || !self.memory().knows_none_made();
+        self.memory.intent.as_ref().filter(|own| {
+            let made_some = self.memory.run_id.is_some() || !self.memory.knows_none_made();
             own.uid == self.uid && (own.epoch == stands.epoch || made_some)
         })
     }
 
     /// Time from which the service may have forgotten the key of this intent, by the wall clock.
     pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
-        let retention = self.o.contract.key_retention_seconds();
+        let retention = self.contract.key_retention_seconds();
         // An edit makes no key younger.
         let time = self
             .written()
@@ -173,7 +176,7 @@ impl Observation<'_> {
 
     /// Whether the service may have forgotten the key of this intent, after which no POST is sent again.
     pub(crate) fn key_may_be_forgotten(&self, intent: &Intent) -> bool {
-        self.key_forgotten_at(intent) <= self.o.wall
+        self.key_forgotten_at(intent) <= self.wall
     }
 
     /// Whether the retry annotation has a value that was not acted on yet. A value copied with a manifest, before the
@@ -194,7 +197,7 @@ impl Observation<'_> {
 
     /// The retry annotation's value, or its hash if it is too long to be stored.
     pub(crate) fn retry_annotation(&self) -> Option<String> {
-        let annotations = self.o.run.metadata.annotations.as_ref()?;
+        let annotations = self.run.metadata.annotations.as_ref()?;
         let value = annotations.get(names::RETRY_ANNOTATION)?;
         Some(if cut(value, MAX_RETRY).len() == value.len() {
             value.clone()
@@ -204,7 +207,7 @@ impl Observation<'_> {
     }
 }
 
-impl Observation<'_> {
+impl Facts<'_> {
     /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(crate) fn not_created(&self) -> bool {
         match self.intent() {
@@ -221,23 +224,23 @@ impl Observation<'_> {
     }
 
     fn owner_knows(&self, intent: &Intent) -> bool {
-        self.owned_by_this_process(intent) && self.memory().knows_none_made()
+        self.owned_by_this_process(intent) && self.memory.knows_none_made()
     }
 }
 
-impl Observation<'_> {
+impl Facts<'_> {
     /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.trusted_status()
             .and_then(|s| s.run_id.as_deref())
-            .or(self.o.memory.run_id.as_deref())
+            .or(self.memory.run_id.as_deref())
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
     /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of
     /// a run, and has seen no end: anyone with permission to edit the object can write one.
     fn kept_end(&self) -> Option<&End> {
-        let memory = self.memory();
+        let memory = self.memory;
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
         let end = self.own_intent()?.end.as_ref();
         end.filter(|_| lost(self.status()) && (memory.ended || !knows))
@@ -272,9 +275,9 @@ impl Observation<'_> {
     }
 }
 
-impl<'a> Observation<'a> {
+impl<'a> Facts<'a> {
     pub(crate) fn session(&self) -> Option<&'a Session> {
-        match self.o.workspace {
+        match self.workspace {
             WorkspaceView::Ready(session) => Some(session),
             WorkspaceView::Unknown | WorkspaceView::Missing | WorkspaceView::NotReady { .. } => {
                 None
@@ -284,13 +287,13 @@ impl<'a> Observation<'a> {
 
     /// The consecutive failures of `call`.
     pub(crate) fn failures_of(&self, call: Call) -> Option<&'a CallFailures> {
-        self.memory().failures_of(call)
+        self.memory.failures_of(call)
     }
 
     /// Time of the next attempt of a failed call, by process time. A 401 also waits for another session, see
-    /// [`Observation::awaits_another_session`].
+    /// [`Facts::awaits_another_session`].
     pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
-        let settings = self.o.settings;
+        let settings = self.settings;
         match failed.repeats() {
             Repeats::AtOnce => failed.at,
             Repeats::Backoff => failed.next,
@@ -312,13 +315,13 @@ impl<'a> Observation<'a> {
         let refused = |failed: &CallFailures| {
             failed.last.class == Class::Unauthorized && session <= failed.session
         };
-        self.memory().failures.iter().any(refused)
+        self.memory.failures.iter().any(refused)
     }
 
     /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same
     /// moment.
     pub(crate) fn pause_over(&self) -> Option<Timestamp> {
-        let Some(CallDelay::Paused { until }) = self.o.call_delay else {
+        let Some(CallDelay::Paused { until }) = self.call_delay else {
             return None;
         };
         let spread = delays::seed(self.uid, 0) % delays::AFTER_PAUSE_MILLIS;
@@ -328,29 +331,29 @@ impl<'a> Observation<'a> {
 
 /// Difference between the Run's place and the session's, and the place that the Run is pinned to.
 pub(crate) fn moved<'a>(
-    f: &'a Observation<'_>,
+    facts: &'a Facts<'_>,
     session: &Session,
 ) -> Option<(Reason, &'a ResolvedWorkspace)> {
-    pins(f).find_map(|pin| elsewhere(pin, &session.resolved).map(|reason| (reason, pin)))
+    pins(facts).find_map(|pin| elsewhere(pin, &session.resolved).map(|reason| (reason, pin)))
 }
 
 /// Every record that decides the Run's place.
-pub(crate) fn pins<'a>(f: &'a Observation<'_>) -> impl Iterator<Item = &'a ResolvedWorkspace> {
-    let status = f.status();
+pub(crate) fn pins<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ResolvedWorkspace> {
+    let status = facts.status();
     let stored = status
         .workspace
         .as_ref()
         .filter(|_| status.run_id.is_some());
     let before = stored.is_none().then(|| {
-        let intents = f.written().into_iter().chain(f.own_intent());
+        let intents = facts.written().into_iter().chain(facts.own_intent());
         intents.map(|intent| &intent.workspace)
     });
     stored.into_iter().chain(before.into_iter().flatten())
 }
 
 /// Removes the finalizer and publishes the Events; no effect if the finalizer was removed already.
-pub(crate) fn release(f: &Observation<'_>, events: Vec<EventDraft>) -> Decision {
-    if !f.has_finalizer() && !f.o.vanished {
+pub(crate) fn release(facts: &Facts<'_>, events: Vec<EventDraft>) -> Decision {
+    if !facts.has_finalizer() && !facts.deleted_without_release {
         return Decision::quiet();
     }
     Decision {

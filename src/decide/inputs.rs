@@ -10,7 +10,7 @@ use super::memory::Memory;
 
 /// The complete input of a decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct Inputs<'a> {
     /// The object.
     pub run: &'a Run,
     /// Its Workspace as last seen.
@@ -22,7 +22,7 @@ pub struct Observed<'a> {
     /// Another live Run of the namespace with the same `spec.idempotencyKey`.
     pub key_holder: Option<&'a str>,
     /// The object was deleted from the API server without having been released.
-    pub vanished: bool,
+    pub deleted_without_release: bool,
     /// The event stream.
     pub stream: Stream,
     /// Reason why a call would have to wait longer than a moment.

@@ -25,7 +25,7 @@ pub struct Memory {
     /// The runId, from the answer until it is in the status.
     pub run_id: Option<String>,
     /// The latest reading of the run.
-    pub seen: Option<Seen>,
+    pub reading: Option<Reading>,
     /// A GET has shown that the run has ended.
     pub ended: bool,
     /// The consecutive failures, at most one entry per kind of call.
@@ -40,8 +40,8 @@ pub struct Memory {
     pub not_found: NotFound,
     /// Consecutive polls without a change.
     pub quiet_polls: u32,
-    /// Consecutive GETs that did not show the end that the latest event names: a lagging replica answers them.
-    pub lagging: u32,
+    /// Consecutive GETs that did not show the end that the latest event names: a replica that lags behind answers them.
+    pub gets_behind_event: u32,
     /// Remaining allowance of GETs for hints.
     hints: TokenBucket,
     /// Time at which this process last wrote the status, by process time.
@@ -61,10 +61,10 @@ impl Memory {
     /// Records an event of the stream. Returns whether it is new.
     pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
         let named = contract.event_state_of(&event.data);
-        let seen = self.seen.as_ref().and_then(|seen| seen.state.as_deref());
+        let state = self.reading.as_ref().and_then(|read| read.state.as_deref());
         let new = self
             .event_buffer
-            .receive(event, named.as_deref(), seen, wall);
+            .receive(event, named.as_deref(), state, wall);
         if new {
             let class = named.map(|state| contract.state(&state));
             self.last_events
@@ -74,15 +74,15 @@ impl Memory {
     }
 
     /// The state of the latest reading, if it named one.
-    pub(crate) fn seen_state(&self) -> Option<&str> {
-        self.seen.as_ref()?.state.as_deref()
+    pub(crate) fn state_read(&self) -> Option<&str> {
+        self.reading.as_ref()?.state.as_deref()
     }
 
     /// Called when another process or a person wrote the status. This process's reading may be older than the one
     /// mirrored there and must not overwrite it.
     pub fn overtaken(&mut self, status: &RunStatus) {
         self.event_buffer.overtaken(status);
-        self.seen = None;
+        self.reading = None;
         self.cancel.read_since = false;
         self.event_buffer.uncover();
     }
@@ -148,7 +148,7 @@ impl Submission {
 
 /// A reading of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Reading {
     /// The state, verbatim, if the answer named one.
     pub state: Option<String>,
     /// The answer's request id.
@@ -320,8 +320,8 @@ impl Memory {
                 self.succeeded(Call::Get);
                 let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
                 let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
-                self.lagging = if end_named && !ended {
-                    self.lagging.saturating_add(1)
+                self.gets_behind_event = if end_named && !ended {
+                    self.gets_behind_event.saturating_add(1)
                 } else {
                     0
                 };
@@ -334,7 +334,7 @@ impl Memory {
                 self.not_found = NotFound::default();
                 self.cancel.read_since = true;
                 self.event_buffer.covered();
-                let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
+                let changed = self.reading.as_ref().is_none_or(|s| s.state != view.state);
                 self.quiet_polls = if changed {
                     0
                 } else {
@@ -366,8 +366,8 @@ impl Memory {
                 self.cancel_ended(with.now);
                 // The answer's state is a hint; the GET is the truth.
                 self.event_buffer.hint();
-                if let Some(seen) = &mut self.seen {
-                    seen.request_id = view.request_id.or(seen.request_id.take());
+                if let Some(read) = &mut self.reading {
+                    read.request_id = view.request_id.or(read.request_id.take());
                 }
             }
             Err(failure) => {
@@ -397,7 +397,7 @@ impl Memory {
     }
 
     fn saw(&mut self, view: RunView, with: Learning<'_>, by_get: bool) {
-        self.seen = Some(Seen {
+        self.reading = Some(Reading {
             state: view.state,
             request_id: view.request_id,
             at: with.now,
@@ -412,7 +412,7 @@ impl Memory {
             .failures_of(last.call)
             .map_or(0, |failed| failed.count)
             .saturating_add(1);
-        let wait = delays::delay(count, last.retry_after(), delays::seed(with.uid, count));
+        let wait = delays::backoff(count, last.retry_after(), delays::seed(with.uid, count));
         self.succeeded(last.call);
         self.failures.push(CallFailures {
             last,

@@ -10,7 +10,7 @@ use crate::api::{
 
 use super::{
     conditions::Why,
-    facts::Observation,
+    facts::Facts,
     failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Session},
     truncate::{MAX_ERROR, MAX_QUOTE, cut},
@@ -32,9 +32,9 @@ const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
 /// Instruction to delete the object without its run.
 const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be deleted";
 
-fn workspace_name(f: &Observation<'_>) -> String {
-    let reference = f.spec().workspace_ref();
-    let namespace = f.o.run.metadata.namespace.as_deref().unwrap_or_default();
+fn workspace_name(facts: &Facts<'_>) -> String {
+    let reference = facts.spec().workspace_ref();
+    let namespace = facts.run.metadata.namespace.as_deref().unwrap_or_default();
     match reference.kind() {
         WorkspaceKind::Workspace => {
             format!("Workspace {} in namespace {namespace}", reference.name)
@@ -45,31 +45,34 @@ fn workspace_name(f: &Observation<'_>) -> String {
 
 /// Advice in addition to an obstacle: `suspend` comes too late, or the way to delete an object that the obstacle
 /// blocks.
-fn beside(f: &Observation<'_>) -> String {
-    if f.deleting() {
+fn beside(facts: &Facts<'_>) -> String {
+    if facts.deleting() {
         " To delete this object without waiting, set spec.deletionPolicy: Orphan.".to_owned()
-    } else if f.spec().suspended() && f.own_intent().is_some() && f.status().run_id.is_none() {
+    } else if facts.spec().suspended()
+        && facts.own_intent().is_some()
+        && facts.status().run_id.is_none()
+    {
         " spec.suspend is ignored, since the submission has begun.".to_owned()
     } else {
         String::new()
     }
 }
 
-pub(crate) fn workspace_missing(f: &Observation<'_>) -> Why {
+pub(crate) fn workspace_missing(facts: &Facts<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
             "Waiting for the {}, which doesn't exist; create it.{}",
-            workspace_name(f),
-            beside(f)
+            workspace_name(facts),
+            beside(facts)
         ),
     )
 }
 
 /// Contains no detail of the Workspace: a namespace that may not use it must not see any.
-pub(crate) fn namespace_not_allowed(f: &Observation<'_>) -> Why {
-    let namespace = f.o.run.metadata.namespace.as_deref().unwrap_or_default();
-    let next = if f.not_created() {
+pub(crate) fn namespace_not_allowed(facts: &Facts<'_>) -> Why {
+    let namespace = facts.run.metadata.namespace.as_deref().unwrap_or_default();
+    let next = if facts.not_created() {
         "Nothing is submitted. Label the namespace to match, or create a new Run with another Workspace.".to_owned()
     } else {
         format!(
@@ -80,35 +83,35 @@ pub(crate) fn namespace_not_allowed(f: &Observation<'_>) -> Why {
         Reason::NamespaceNotAllowed,
         format!(
             "The namespace {namespace} may not use the {}: spec.namespaceSelector there doesn't match the namespace's labels. {next}",
-            workspace_name(f)
+            workspace_name(facts)
         ),
     )
 }
 
-pub(crate) fn workspace_deleted(f: &Observation<'_>) -> Why {
+pub(crate) fn workspace_deleted(facts: &Facts<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
             "Whether the service made a run is unknown, and the {} no longer exists, so the service can't be asked. Create the Workspace again, or {ORPHAN}.",
-            workspace_name(f)
+            workspace_name(facts)
         ),
     )
 }
 
-pub(crate) fn workspace_not_ready(f: &Observation<'_>, reason: Reason, message: &str) -> Why {
+pub(crate) fn workspace_not_ready(facts: &Facts<'_>, reason: Reason, message: &str) -> Why {
     Why::new(
         Reason::WorkspaceNotReady,
         format!(
             "Waiting for the {} to be Ready ({reason}): {}{}",
-            workspace_name(f),
+            workspace_name(facts),
             cut(message, MAX_ERROR),
-            beside(f)
+            beside(facts)
         ),
     )
 }
 
-pub(crate) fn held_back(f: &Observation<'_>, delay: CallDelay) -> Why {
-    let workspace = workspace_name(f);
+pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
+    let workspace = workspace_name(facts);
     let what = match delay {
         CallDelay::Paused { .. } => format!(
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
@@ -121,18 +124,18 @@ pub(crate) fn held_back(f: &Observation<'_>, delay: CallDelay) -> Why {
         Reason::RateLimited,
         format!(
             "{what} This Run is queued and resumes automatically.{}",
-            beside(f)
+            beside(facts)
         ),
     )
 }
 
-pub(crate) fn key_in_use(f: &Observation<'_>, holder: &str) -> Why {
+pub(crate) fn key_in_use(facts: &Facts<'_>, holder: &str) -> Why {
     Why::new(
         Reason::KeyInUse,
         format!(
             "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
             cut(
-                f.spec().idempotency_key.as_deref().unwrap_or_default(),
+                facts.spec().idempotency_key.as_deref().unwrap_or_default(),
                 MAX_QUOTE
             )
         ),
@@ -141,13 +144,13 @@ pub(crate) fn key_in_use(f: &Observation<'_>, holder: &str) -> Why {
 
 /// The session is of another place than the one that the Run is pinned to.
 pub(crate) fn elsewhere(
-    f: &Observation<'_>,
+    facts: &Facts<'_>,
     reason: Reason,
     pinned: &ResolvedWorkspace,
     session: &Session,
 ) -> Why {
     let now = &session.resolved;
-    let workspace = workspace_name(f);
+    let workspace = workspace_name(facts);
     let what = if reason == Reason::IdentityChanged {
         other_identity(pinned, now, &workspace)
     } else {
@@ -159,10 +162,10 @@ pub(crate) fn elsewhere(
             cut(&now.base_url, 128),
         )
     };
-    let otherwise = if !f.deleting() && f.run_id().is_none() && f.not_created() {
+    let otherwise = if !facts.deleting() && facts.run_id().is_none() && facts.not_created() {
         format!(" No run was made yet; to submit it at the new base URL or identity, {RETRY}.")
     } else {
-        beside(f)
+        beside(facts)
     };
     Why::new(reason, format!("{what}{otherwise}"))
 }
@@ -188,14 +191,14 @@ pub(crate) fn cancellation_waits(obstacle: &Why) -> Why {
     )
 }
 
-pub(crate) fn restored(f: &Observation<'_>) -> Why {
-    let own_key = f.spec().idempotency_key.is_some();
-    let fresh = match (f.status().run_id.is_some(), own_key) {
+pub(crate) fn restored(facts: &Facts<'_>) -> Why {
+    let own_key = facts.spec().idempotency_key.is_some();
+    let fresh = match (facts.status().run_id.is_some(), own_key) {
         (true, true) => {
             "A new Run with the same spec.idempotencyKey gets the same run; one with another key gets a new run."
                 .to_owned()
         }
-        (true, false) => run_again(f),
+        (true, false) => run_again(facts),
         (false, true) => format!(
             "To get its run by spec.idempotencyKey, or a new run if the service has forgotten the key, {RETRY}."
         ),
@@ -210,8 +213,8 @@ pub(crate) fn restored(f: &Observation<'_>) -> Why {
 }
 
 /// Instruction to run it again. The Run's own key would return the run that has ended.
-fn run_again(f: &Observation<'_>) -> String {
-    let key = match f.spec().idempotency_key {
+fn run_again(facts: &Facts<'_>) -> String {
+    let key = match facts.spec().idempotency_key {
         Some(_) => " with another spec.idempotencyKey",
         None => "",
     };
@@ -228,7 +231,7 @@ pub(crate) fn unreadable_intent() -> Why {
 }
 
 /// A runId without intent and Workspace: this operator did not write it.
-pub(crate) fn nowhere(run_id: &str) -> Why {
+pub(crate) fn place_unknown(run_id: &str) -> Why {
     Why::new(
         Reason::SubmissionUnknown,
         format!(
@@ -238,8 +241,8 @@ pub(crate) fn nowhere(run_id: &str) -> Why {
     )
 }
 
-pub(crate) fn outcome_unknown(f: &Observation<'_>, intent: &Intent) -> Why {
-    let next = if f.deleting() {
+pub(crate) fn outcome_unknown(facts: &Facts<'_>, intent: &Intent) -> Why {
+    let next = if facts.deleting() {
         ORPHAN.to_owned()
     } else {
         "create a new Run, and set spec.deletionPolicy: Orphan when you delete this one".to_owned()
@@ -253,34 +256,34 @@ pub(crate) fn outcome_unknown(f: &Observation<'_>, intent: &Intent) -> Why {
     )
 }
 
-pub(crate) fn body_changed(f: &Observation<'_>) -> Why {
+pub(crate) fn body_changed(facts: &Facts<'_>) -> Why {
     Why::new(
         Reason::BodyChanged,
         format!(
             "The spec no longer yields the request that is recorded in the object's intent; nothing is sent. Create a new Run.{}",
-            beside(f)
+            beside(facts)
         ),
     )
 }
 
-pub(crate) fn run_id_conflict(f: &Observation<'_>, known: &str, other: &str) -> Why {
+pub(crate) fn run_id_conflict(facts: &Facts<'_>, known: &str, other: &str) -> Why {
     Why::new(
         Reason::RunIdConflict,
         format!(
             "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.{}",
             cut(other, 128),
             cut(known, 128),
-            beside(f)
+            beside(facts)
         ),
     )
 }
 
-pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
-    let suffix = if f.spec().suspended() {
+pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
+    let suffix = if facts.spec().suspended() {
         " spec.suspend is ignored, since the submission has begun."
-    } else if f.spec().cancelled() {
+    } else if facts.spec().cancelled() {
         " It is cancelled as soon as the outcome is known."
-    } else if f.deleting() {
+    } else if facts.deleting() {
         " The deletion continues as soon as the outcome is known, or at once with spec.deletionPolicy: Orphan."
     } else {
         ""
@@ -297,13 +300,13 @@ pub(crate) fn retrying(f: &Observation<'_>, failed: &CallFailures) -> Why {
 }
 
 /// Meaning of a final answer to a create, and its remedy.
-pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
+pub(crate) fn refused(facts: &Facts<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
     let what = failed.last.failure.sentence();
     let todo = match refusal.reason {
         Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
             "The token of the {} lacks the permission to create this run; grant it at the service, then {RETRY}.",
-            workspace_name(f)
+            workspace_name(facts)
         ),
         Reason::ApprovalConflict => {
             format!("The run needs an approval at the service; when it is given, {RETRY}.")
@@ -337,20 +340,20 @@ pub(crate) fn refused_before(refusal: &Refusal) -> Why {
 }
 
 /// Why the status shows this, as in Synced=False or Stalled=True: repeated after a restart.
-pub(crate) fn as_shown(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
-    let condition = find(&f.status().conditions, kind).filter(|c| c.status == status)?;
+pub(crate) fn as_shown(facts: &Facts<'_>, kind: ConditionType, status: &str) -> Option<Why> {
+    let condition = find(&facts.status().conditions, kind).filter(|c| c.status == status)?;
     let reason = Reason::named(&condition.reason)?;
     Some(Why::new(reason, condition.message.clone()))
 }
 
 pub(crate) fn ended(
-    f: &Observation<'_>,
+    facts: &Facts<'_>,
     phase: Phase,
     cancel_cause: Option<CancelCause>,
     state: &str,
 ) -> (Phase, Why) {
     let state = cut(state, 64);
-    let again = run_again(f);
+    let again = run_again(facts);
     match (phase, cancel_cause) {
         (Phase::Succeeded, _) => (
             Phase::Succeeded,
@@ -381,26 +384,26 @@ pub(crate) fn ended(
     }
 }
 
-pub(crate) fn run_lost(f: &Observation<'_>) -> (Phase, Why) {
+pub(crate) fn run_lost(facts: &Facts<'_>) -> (Phase, Why) {
     (
         Phase::Failed,
         Why::new(
             Reason::RunNotFound,
             format!(
                 "The service answered several times that this run doesn't exist. Nothing is submitted again. {} When this object is deleted, the service is asked once more; with spec.deletionPolicy: Orphan it is not.",
-                run_again(f)
+                run_again(facts)
             ),
         ),
     )
 }
 
 pub(crate) fn at_the_service(
-    f: &Observation<'_>,
+    facts: &Facts<'_>,
     cancel_cause: Option<CancelCause>,
     cancelling: bool,
 ) -> Why {
     if cancel_cause.is_some()
-        && let Some(failed) = f.failures_of(Call::Cancel)
+        && let Some(failed) = facts.failures_of(Call::Cancel)
     {
         return Why::new(
             failed.last.reason(),

@@ -12,7 +12,7 @@
 //! - A terminal status never changes its phase, and leads to no call.
 //!
 //! # Assumptions
-//! - `Observed::run` is at least as new as this process's own last write to it.
+//! - `Inputs::run` is at least as new as this process's own last write to it.
 //! - Two clocks: `now` never steps and paces this process; `wall` is stored, and compared with stored times. When the
 //!   wall clock has stepped, a caller that waits for [`Decision::requeue_at`] decides again.
 //! - No request outlives the contract file's `keyRetentionSeconds`.
@@ -42,6 +42,6 @@ pub mod workspace;
 
 pub use decision::{Decision, Effect, Follow, MetadataChange};
 pub use events::EventDraft;
-pub use inputs::{CallDelay, Observed, Session, Settings, Stream, WorkspaceView, elsewhere};
+pub use inputs::{CallDelay, Inputs, Session, Settings, Stream, WorkspaceView, elsewhere};
 pub use memory::{Learned, Learning, Memory};
 pub use run::decide;

@@ -30,7 +30,7 @@ pub enum StreamEnd {
 pub struct LastEvents {
     /// Time since which the stream is read for the last events.
     since: Option<Timestamp>,
-    stream: Reading,
+    stream: Delivered,
     /// The service closed the stream without more events.
     complete: bool,
     /// No stream can be opened.
@@ -39,7 +39,7 @@ pub struct LastEvents {
 
 /// Events delivered by one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reading {
+struct Delivered {
     /// It was opened when the run was seen to have ended.
     after_end: bool,
     /// It delivered a new event.
@@ -56,9 +56,9 @@ impl LastEvents {
 
     /// A stream was opened; `ended`: a GET has shown the end.
     pub(crate) fn opened(&mut self, ended: bool) {
-        self.stream = Reading {
+        self.stream = Delivered {
             after_end: ended || self.since.is_some(),
-            ..Reading::default()
+            ..Delivered::default()
         };
     }
 
@@ -72,7 +72,7 @@ impl LastEvents {
     /// The stream ended. A service also closes it normally between portions of events, so a close counts as complete
     /// only after an event with the end, or on a stream that was opened after the end and had nothing new.
     pub(crate) fn stream_ended(&mut self, how: StreamEnd) {
-        let Reading {
+        let Delivered {
             after_end,
             new_events,
             end,
@@ -126,7 +126,7 @@ pub struct Ended<'a> {
 pub fn pause(ended: &Ended<'_>) -> Duration {
     let first = ended.failures <= 1;
     let retry_after = ended.failed.and_then(FailedCall::retry_after);
-    let growing = delays::delay(ended.failures, retry_after, ended.seed);
+    let growing = delays::backoff(ended.failures, retry_after, ended.seed);
     let own = match ended.failed {
         None if ended.last.complete() => AFTER_LAST_STREAM.max(growing),
         None if first => AFTER_STREAM,
@@ -234,7 +234,7 @@ mod tests {
         let broken = failed(Class::NoAnswer);
         for failures in [1, 2, 10] {
             let paused = ended(Some(&broken), &last, failures);
-            assert_eq!(paused, delays::delay(failures, None, 1));
+            assert_eq!(paused, delays::backoff(failures, None, 1));
         }
     }
 

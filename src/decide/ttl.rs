@@ -12,41 +12,41 @@ use crate::api::{ConditionType, RunStatus, conditions::is_true, names};
 use super::{
     decision::{Decision, Effect},
     delays::after_stored,
-    facts::Observation,
+    facts::Facts,
 };
 
 /// Deletes the object after its TTL.
-pub(crate) fn expiry(f: &Observation<'_>) -> Decision {
-    match due(f).filter(|_| !f.deleting()) {
+pub(crate) fn expiry(facts: &Facts<'_>) -> Decision {
+    match due(facts).filter(|_| !facts.deleting()) {
         None => Decision::quiet(),
-        Some(due) if due <= f.o.wall => Decision::act(Effect::Delete),
-        Some(due) => Decision::quiet().requeue_at(f.when(due)),
+        Some(due) if due <= facts.wall => Decision::act(Effect::Delete),
+        Some(due) => Decision::quiet().requeue_at(facts.when(due)),
     }
 }
 
 /// Time of the wall clock at which the TTL deletes the object. None if a GitOps tool would re-create it and run it
 /// again: adding or removing that tool's marks changes the object and so requeues it.
-pub(crate) fn due(f: &Observation<'_>) -> Option<Timestamp> {
-    if kept_by(f).is_some() {
+pub(crate) fn due(facts: &Facts<'_>) -> Option<Timestamp> {
+    if kept_by(facts).is_some() {
         return None;
     }
-    let ttl = u64::try_from(f.spec().ttl_seconds_after_finished?).ok()?;
-    let ended = f.status().completion_time.as_ref()?;
+    let ttl = u64::try_from(facts.spec().ttl_seconds_after_finished?).ok()?;
+    let ended = facts.status().completion_time.as_ref()?;
     Some(after_stored(ended.0, ttl))
 }
 
 /// Records which tool keeps a Run that has ended past its TTL. It is part of the write of the end; later changes of
 /// marks or TTL cost one more write.
-pub(crate) fn record_keeper(f: &Observation<'_>, status: &mut RunStatus) {
-    if is_true(&status.conditions, ConditionType::Finished) && !f.deleting() {
-        status.kept_by = kept_by(f).map(|by| by.to_string());
+pub(crate) fn record_keeper(facts: &Facts<'_>, status: &mut RunStatus) {
+    if is_true(&status.conditions, ConditionType::Finished) && !facts.deleting() {
+        status.kept_by = kept_by(facts).map(|by| by.to_string());
     }
 }
 
 /// The GitOps tool that would re-create this object if its TTL deleted it.
-fn kept_by(f: &Observation<'_>) -> Option<Tracker> {
-    f.spec().ttl_seconds_after_finished?;
-    tracked_by(&f.o.run.metadata)
+fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
+    facts.spec().ttl_seconds_after_finished?;
+    tracked_by(&facts.run.metadata)
 }
 
 /// A tool that would re-create the object, and the mark that shows it.
@@ -95,7 +95,7 @@ pub fn tracked_by(meta: &ObjectMeta) -> Option<Tracker> {
 
 /// As in `Argo CD (argocd.argoproj.io/tracking-id)`.
 impl std::fmt::Display for Tracker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.tool, self.mark)
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} ({})", self.tool, self.mark)
     }
 }

@@ -233,7 +233,7 @@ pub fn assess(
         reconciling.map(|w| Ok(w.clone())).as_ref(),
     );
     set(Type::Stalled, stalled.map(|w| Ok(w.clone())).as_ref());
-    if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
+    if let Some(current) = current.filter(|c| same_failure(c, &status)) {
         status = current.clone();
     }
     Assessment {
@@ -245,7 +245,7 @@ pub fn assess(
 }
 
 /// Whether a failed check met the failure that the status already shows: an outage must not cost a write per probe.
-fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
+fn same_failure(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
     let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
         return false;
     };
@@ -431,14 +431,14 @@ pub struct Standing {
     /// has not shown not Ready since.
     pub verified: bool,
     /// The check before this one was passed over.
-    pub passed_over: bool,
+    pub failure_ignored: bool,
 }
 
 /// Whether a check changes only the time of the next one: true for the first failure after a good check, if its cause
 /// may pass by then.
-pub fn passed_over(check: &Check, standing: Standing) -> bool {
+pub fn ignores_failure(check: &Check, standing: Standing) -> bool {
     let passing = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
-    passing && standing.verified && !standing.passed_over
+    passing && standing.verified && !standing.failure_ignored
 }
 
 /// Reason why first submissions stay blocked after a check that was passed over: the one it found, or the earlier one

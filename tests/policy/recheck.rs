@@ -11,7 +11,7 @@ use run_operator::{
         conditions::Why,
         delays::{check_again, next_check},
         failure::{Failure, FailureKind},
-        workspace::{Check, Obstacle, Standing, passed_over, still_blocked},
+        workspace::{Check, Obstacle, Standing, ignores_failure, still_blocked},
     },
 };
 
@@ -21,7 +21,7 @@ use crate::support::{
 
 const VERIFIED: Standing = Standing {
     verified: true,
-    passed_over: false,
+    failure_ignored: false,
 };
 
 fn stopped_by(obstacle: Obstacle) -> Check {
@@ -54,19 +54,19 @@ fn not_sent() -> Failure {
 #[case::another_workspace(problem(403, "forbidden"), false)]
 #[case::no_such_path(problem(404, "no_route"), false)]
 #[case::not_sent(not_sent(), false)]
-fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case] over: bool) {
+fn a_first_failure_that_may_pass_is_failure_ignored(#[case] failure: Failure, #[case] over: bool) {
     for obstacle in [version_failed(failure.clone()), identity_failed(failure)] {
-        assert_eq!(passed_over(&stopped_by(obstacle), VERIFIED), over);
+        assert_eq!(ignores_failure(&stopped_by(obstacle), VERIFIED), over);
     }
 }
 
 /// Proves: P-one-failure
 #[rstest]
-#[case::never_verified(Standing { verified: false, passed_over: false })]
-#[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
+#[case::never_verified(Standing { verified: false, failure_ignored: false })]
+#[case::the_second_in_a_row(Standing { verified: true, failure_ignored: true })]
 fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: Standing) {
     let check = stopped_by(version_failed(lost()));
-    assert!(!passed_over(&check, standing));
+    assert!(!ignores_failure(&check, standing));
 }
 
 /// Proves: P-one-failure
@@ -77,8 +77,11 @@ fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: 
 #[case(Reason::BaseUrlNotAllowed)]
 fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
     let check = stopped_by(Obstacle::Config(Why::new(reason, "It is wrong.")));
-    assert!(!passed_over(&check, VERIFIED));
-    assert!(!passed_over(&Check::default(), VERIFIED), "a good check");
+    assert!(!ignores_failure(&check, VERIFIED));
+    assert!(
+        !ignores_failure(&Check::default(), VERIFIED),
+        "a good check"
+    );
 }
 
 /// Proves: P-one-failure

@@ -82,13 +82,13 @@ fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
 #[case(u32::MAX, 300_000)]
 fn a_wait_is_between_its_step_and_twice_that(#[case] attempt: u32, #[case] step: u64) {
     for seed in 0..50 {
-        let wait = delays::delay(attempt, None, seed);
+        let wait = delays::backoff(attempt, None, seed);
         assert!(wait >= Duration::from_millis(step), "{wait:?}");
         let most = Duration::from_millis(step * 2).min(Duration::from_mins(5));
         assert!(wait <= most, "{wait:?}");
-        assert_eq!(wait, delays::delay(attempt, None, seed), "deterministic");
+        assert_eq!(wait, delays::backoff(attempt, None, seed), "deterministic");
     }
-    let waits: Vec<_> = (0..50).map(|s| delays::delay(1, None, s)).collect();
+    let waits: Vec<_> = (0..50).map(|s| delays::backoff(1, None, s)).collect();
     assert!(waits.iter().any(|w| *w != waits[0]), "jittered");
 }
 
@@ -103,7 +103,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
     #[case] least: u64,
     #[case] most: u64,
 ) {
-    let wait = delays::delay(1, Some(Duration::from_secs(asked)), 7);
+    let wait = delays::backoff(1, Some(Duration::from_secs(asked)), 7);
     assert!(
         wait >= Duration::from_secs(least) && wait <= Duration::from_secs(most),
         "{wait:?}"

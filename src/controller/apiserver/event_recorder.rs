@@ -128,7 +128,7 @@ impl Recorder {
                 self.log(&event, cause, error.as_ref());
                 return;
             }
-            sleep(delays::delay(attempt, None, u64::from(attempt))).await;
+            sleep(delays::backoff(attempt, None, u64::from(attempt))).await;
         }
     }
 

@@ -24,7 +24,7 @@ use crate::controller::{
     workspace::namespaces,
 };
 use crate::decide::{
-    self, CallDelay, Effect, EventDraft, Observed,
+    self, CallDelay, Effect, EventDraft, Inputs,
     turn::{Step, Turn},
 };
 
@@ -225,22 +225,24 @@ impl Reconcile<'_> {
         let turn = entry.with(|state| {
             let stream = state.streaming;
             let written = self.written.as_ref();
-            state.run.next(lacking, written, |run, memory, vanished| {
-                decide::decide(&Observed {
-                    run,
-                    workspace: &workspace.view,
-                    namespace_allowed,
-                    memory,
-                    key_holder: key_holder.as_deref(),
-                    vanished,
-                    stream,
-                    call_delay,
-                    contract: &ctx.config.contract,
-                    settings: &ctx.config.settings,
-                    now: now(),
-                    wall: wall(),
+            state
+                .run
+                .next(lacking, written, |run, memory, deleted_without_release| {
+                    decide::decide(&Inputs {
+                        run,
+                        workspace: &workspace.view,
+                        namespace_allowed,
+                        memory,
+                        key_holder: key_holder.as_deref(),
+                        deleted_without_release,
+                        stream,
+                        call_delay,
+                        contract: &ctx.config.contract,
+                        settings: &ctx.config.settings,
+                        now: now(),
+                        wall: wall(),
+                    })
                 })
-            })
         });
         Some(Decided {
             run,

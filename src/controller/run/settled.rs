@@ -21,7 +21,7 @@ use crate::controller::{
     },
 };
 use crate::decide::{
-    Memory, Observed, Stream, WorkspaceView,
+    Inputs, Memory, Stream, WorkspaceView,
     run::{Settled, settled},
 };
 use crate::util::error_chain;
@@ -106,13 +106,13 @@ fn of(ctx: &Context, run: &Run) -> Option<Settled> {
         return None;
     }
     let ask = |memory: &Memory| {
-        settled(&Observed {
+        settled(&Inputs {
             run,
             workspace: &WorkspaceView::Unknown,
             namespace_allowed: None,
             memory,
             key_holder: None,
-            vanished: false,
+            deleted_without_release: false,
             stream: Stream::Closed,
             call_delay: None,
             contract: &ctx.config.contract,

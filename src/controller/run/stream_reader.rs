@@ -108,7 +108,7 @@ impl Follower {
         let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
             let seed = delays::seed(&self.entry.uid, self.failures);
-            sleep(delays::delay(self.failures, None, seed)).await;
+            sleep(delays::backoff(self.failures, None, seed)).await;
         }
         loop {
             // Boxed: the task of an open stream needs no room for it.

@@ -147,7 +147,7 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
     if matches!(error, WriteError::Gone) || conflict && n >= CONFLICTS {
         read_live(ctx, entry).await;
     }
-    let delay = || delays::delay(n, None, delays::seed(&entry.uid, n));
+    let delay = || delays::backoff(n, None, delays::seed(&entry.uid, n));
     match error {
         WriteError::Conflict | WriteError::Gone if n == 1 => AFTER_CONFLICT,
         WriteError::Conflict | WriteError::Gone => delay().min(AFTER_REFUSAL),

@@ -429,7 +429,7 @@ impl Pauses {
         self.fresh = 0;
         self.one_first = true;
         let seed = self.seed.wrapping_add(self.number);
-        self.pause_for(delays::delay(attempt, asked, seed), now);
+        self.pause_for(delays::backoff(attempt, asked, seed), now);
     }
 
     fn pause_for(&mut self, wait: Duration, now: Timestamp) {

@@ -312,7 +312,7 @@ pub struct LastCheck {
     /// Whether the Workspace was found Ready.
     pub ready: bool,
     /// Whether the check failed and was passed over.
-    pub passed_over: bool,
+    pub failure_ignored: bool,
     /// Time of its end.
     pub at: Timestamp,
     /// Time of the next regular check.
@@ -414,8 +414,8 @@ impl Checks {
     }
 
     /// Whether the last check failed and was passed over.
-    pub fn passed_over(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.passed_over)
+    pub fn failure_ignored(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }
 
     /// Records that a check found that no call can be made. Returns the time since which that is so.

@@ -57,7 +57,7 @@ pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standi
     };
     Standing {
         verified,
-        passed_over: entry.checks(|checks| checks.passed_over()),
+        failure_ignored: entry.checks(|checks| checks.failure_ignored()),
     }
 }
 

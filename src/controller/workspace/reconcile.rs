@@ -174,7 +174,7 @@ fn write_retry<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
         checks.failed_writes
     });
     let seed = delays::seed(&workspace.uid().unwrap_or_default(), times);
-    delays::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
+    delays::backoff(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
 }
 
 fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) {
@@ -240,8 +240,8 @@ async fn check_and_apply<K: Kind>(
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let passed_over = workspace::passed_over(&check, standing);
-    let (pause, error) = if passed_over {
+    let failure_ignored = workspace::ignores_failure(&check, standing);
+    let (pause, error) = if failure_ignored {
         let pause = probe_result::ignore_first_failure(ctx, workspace, entry, &check, &assessment);
         (pause, None)
     } else {
@@ -268,7 +268,7 @@ async fn check_and_apply<K: Kind>(
         uid: workspace.uid().unwrap_or_default(),
         generation,
         ready: assessment.ready,
-        passed_over,
+        failure_ignored,
         at,
         next: later(at, pause),
     };

@@ -206,7 +206,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
             AFTER_FORBIDDEN
         } else {
             let seed = delays::seed(name, failures);
-            delays::delay(failures, None, seed).min(AFTER_FAILURE)
+            delays::backoff(failures, None, seed).min(AFTER_FAILURE)
         };
         tokio::select! {
             () = sleep(pause) => {}

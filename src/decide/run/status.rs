@@ -17,7 +17,7 @@ use crate::decide::{
     claims::refusal_is_for_this_epoch,
     conditions::{Conditions, Mirror, Why, apply},
     delays::{self, after_stored, later},
-    facts::{Observation, moved},
+    facts::{Facts, moved},
     failure::{Call, CallFailures, Class},
     inputs::{Stream, WorkspaceView},
     messages::{self, CancelCause},
@@ -25,7 +25,7 @@ use crate::decide::{
     ttl,
 };
 
-impl<'a> Observation<'a> {
+impl<'a> Facts<'a> {
     /// The stored status with these conditions and the values in force.
     pub(crate) fn status_with(&self, conditions: &Conditions) -> RunStatus {
         self.with_conditions(self.status().clone(), conditions)
@@ -60,14 +60,14 @@ impl<'a> Observation<'a> {
         if matches!(conditions, Conditions::Ended { .. }) {
             status.completion_time = status
                 .completion_time
-                .or_else(|| Some(whole_seconds(self.o.wall)));
+                .or_else(|| Some(whole_seconds(self.wall)));
         }
         apply(
             &mut status,
             conditions,
             spec.ready_when(),
             self.generation(),
-            self.o.wall,
+            self.wall,
         );
         ttl::record_keeper(self, &mut status);
         status
@@ -75,7 +75,7 @@ impl<'a> Observation<'a> {
 
     /// The latest failure that is worth showing.
     fn worst(&self) -> Option<&'a CallFailures> {
-        self.memory()
+        self.memory
             .failures
             .iter()
             .filter(|t| !t.passing())
@@ -91,7 +91,7 @@ impl<'a> Observation<'a> {
     fn last_error(&self) -> Option<LastError> {
         // Memory is empty after a restart: the error in the status stays until a call succeeds.
         let Some(failed) = self.worst() else {
-            let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
+            let keeps = self.memory.reading.is_none() && self.memory.run_id.is_none();
             return self.status().last_error.clone().filter(|_| keeps);
         };
         let retries = failed.last.is_repeated();
@@ -118,36 +118,36 @@ pub(crate) struct RemoteState {
 }
 
 impl RemoteState {
-    pub(crate) fn of(f: &Observation<'_>, status: &RunStatus) -> Self {
-        let state = f.memory().seen_state().or(status.state.as_deref());
-        let class = state.map(|s| f.o.contract.state(s));
-        let deadline = deadline(f, status);
-        let cancel_cause = if f.deleting() {
+    pub(crate) fn of(facts: &Facts<'_>, status: &RunStatus) -> Self {
+        let state = facts.memory.state_read().or(status.state.as_deref());
+        let class = state.map(|s| facts.contract.state(s));
+        let deadline = deadline(facts, status);
+        let cancel_cause = if facts.deleting() {
             Some(CancelCause::Deletion)
-        } else if f.spec().cancelled() {
+        } else if facts.spec().cancelled() {
             Some(CancelCause::Request)
         } else {
             let passed = status.deadline_exceeded_time.is_some()
-                || deadline.is_some_and(|at| at <= f.o.wall);
+                || deadline.is_some_and(|at| at <= facts.wall);
             passed.then_some(CancelCause::Deadline)
         };
-        let lost = f.memory().not_found.confirmed();
+        let lost = facts.memory.not_found.confirmed();
         let phase = class.and_then(StateClass::terminal);
         let ended = match phase {
             Some(phase) => Some(messages::ended(
-                f,
+                facts,
                 phase,
                 cancel_cause,
                 state.unwrap_or_default(),
             )),
-            None if lost && !f.deleting() => Some(messages::run_lost(f)),
+            None if lost && !facts.deleting() => Some(messages::run_lost(facts)),
             None => None,
         };
         let Staleness {
             why: why_stale,
             unusable,
             shown_at,
-        } = staleness(f);
+        } = staleness(facts);
         Self {
             class,
             cancel_cause,
@@ -160,18 +160,18 @@ impl RemoteState {
     }
 
     /// The deadline by process time, unless it has passed. It is noticed in time even if no call can be made.
-    pub(crate) fn deadline_ahead(&self, f: &Observation<'_>) -> Option<Timestamp> {
-        let ahead = self.deadline.filter(|at| *at > f.o.wall);
-        ahead.map(|at| f.when(at))
+    pub(crate) fn deadline_ahead(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+        let ahead = self.deadline.filter(|at| *at > facts.wall);
+        ahead.map(|at| facts.when(at))
     }
 
     /// Requeue time while no call can be made.
-    pub(crate) fn requeue_at(&self, f: &Observation<'_>) -> Option<Timestamp> {
-        let deadline = self.deadline_ahead(f);
+    pub(crate) fn requeue_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+        let deadline = self.deadline_ahead(facts);
         self.shown_at.into_iter().chain(deadline).min()
     }
 
-    fn conditions(&self, f: &Observation<'_>) -> Conditions {
+    fn conditions(&self, facts: &Facts<'_>) -> Conditions {
         if let Some((phase, why)) = &self.ended {
             return Conditions::Ended {
                 phase: *phase,
@@ -183,12 +183,12 @@ impl RemoteState {
             Some(obstacle) if self.unusable && self.cancel_cause.is_some() => {
                 messages::cancellation_waits(obstacle)
             }
-            _ => messages::at_the_service(f, self.cancel_cause, cancelling),
+            _ => messages::at_the_service(facts, self.cancel_cause, cancelling),
         };
         let mirror = Mirror {
             why,
             stale: self.stale.clone(),
-            polled: polled(f),
+            polled: polled(facts),
         };
         if cancelling {
             Conditions::Cancelling(mirror)
@@ -198,55 +198,55 @@ impl RemoteState {
     }
 
     /// The complete next status: state, events and cursor together.
-    pub(crate) fn status(&self, f: &Observation<'_>, mut status: RunStatus) -> RunStatus {
-        if let Some(seen) = &f.memory().seen {
-            if let Some(state) = &seen.state {
+    pub(crate) fn status(&self, facts: &Facts<'_>, mut status: RunStatus) -> RunStatus {
+        if let Some(read) = &facts.memory.reading {
+            if let Some(state) = &read.state {
                 status.state = Some(cut(state, MAX_STATE).to_owned());
             }
-            if let Some(id) = &seen.request_id
-                && status.state != f.status().state
+            if let Some(id) = &read.request_id
+                && status.state != facts.status().state
             {
                 status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
             }
         }
         if status.start_time.is_none() && self.class == Some(StateClass::Active) {
-            status.start_time = Some(whole_seconds(f.o.wall));
+            status.start_time = Some(whole_seconds(facts.wall));
         }
         // Its cancellation may be sent by a process that is lost with the answer: neither a clock that is set back nor
         // another deadline may withdraw it.
         if self.cancel_cause == Some(CancelCause::Deadline) && self.ended.is_none() {
-            let seen = || whole_seconds(f.o.wall);
+            let seen = || whole_seconds(facts.wall);
             status.deadline_exceeded_time.get_or_insert_with(seen);
         }
-        if let Some(at) = f.memory().cancel.accepted_at {
+        if let Some(at) = facts.memory.cancel.accepted_at {
             // The latest one: an earlier cancel without effect must not use up the time of the next.
             let latest = Some(whole_seconds(at));
             status.cancel_accepted_time = status.cancel_accepted_time.max(latest);
         }
-        status.handled_retry = f.retry_annotation().or(status.handled_retry);
-        f.memory().event_buffer.fold(&mut status);
-        f.with_conditions(status, &self.conditions(f))
+        status.handled_retry = facts.retry_annotation().or(status.handled_retry);
+        facts.memory.event_buffer.fold(&mut status);
+        facts.with_conditions(status, &self.conditions(facts))
     }
 }
 
 /// Whether the status shows that the run is polled because all places for streams are taken. Once shown it stays until
 /// another change is written while a stream is open: waiting for a place again costs no write.
-fn polled(f: &Observation<'_>) -> bool {
-    let synced = find(&f.status().conditions, ConditionType::Synced);
+fn polled(facts: &Facts<'_>) -> bool {
+    let synced = find(&facts.status().conditions, ConditionType::Synced);
     let shown = synced.is_some_and(|c| c.reason == Reason::Polled.as_str());
-    match f.o.stream {
+    match facts.stream {
         Stream::Waiting { .. } => true,
         Stream::Closed => shown,
         Stream::Open => {
-            let same = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
-            shown && f.memory().seen_state().is_none_or(same)
+            let same = |state| facts.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            shown && facts.memory.state_read().is_none_or(same)
         }
     }
 }
 
 /// The deadline counts from the submission.
-fn deadline(f: &Observation<'_>, status: &RunStatus) -> Option<Timestamp> {
-    let seconds = u64::try_from(f.spec().active_deadline_seconds?).ok()?;
+fn deadline(facts: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
+    let seconds = u64::try_from(facts.spec().active_deadline_seconds?).ok()?;
     let submitted = status.submission_time.as_ref()?.0;
     Some(after_stored(submitted, seconds))
 }
@@ -270,58 +270,61 @@ impl Staleness {
     }
 }
 
-pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
-    match f.o.workspace {
+pub(crate) fn staleness(facts: &Facts<'_>) -> Staleness {
+    match facts.workspace {
         WorkspaceView::Unknown => Staleness::of(None, true),
-        WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(f)), true),
+        WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(facts)), true),
         WorkspaceView::NotReady {
             reason,
             message,
             since,
         } => {
             // A token is used only after it was verified: no call is made before the Workspace is Ready.
-            let Some(shown_at) = not_shown_yet(f, *since) else {
-                let why = messages::workspace_not_ready(f, *reason, message);
+            let Some(shown_at) = not_shown_yet(facts, *since) else {
+                let why = messages::workspace_not_ready(facts, *reason, message);
                 return Staleness::of(Some(why), true);
             };
             // Until then the status stays as it is.
             Staleness {
                 shown_at: Some(shown_at),
-                ..Staleness::of(shown(f), true)
+                ..Staleness::of(shown(facts), true)
             }
         }
         WorkspaceView::Ready(session) => {
-            if let Some((reason, pinned)) = moved(f, session) {
-                return Staleness::of(Some(messages::elsewhere(f, reason, pinned, session)), true);
+            if let Some((reason, pinned)) = moved(facts, session) {
+                return Staleness::of(
+                    Some(messages::elsewhere(facts, reason, pinned, session)),
+                    true,
+                );
             }
-            let failed = f.failures_of(Call::Get).filter(|t| !t.passing());
+            let failed = facts.failures_of(Call::Get).filter(|t| !t.passing());
             let why = match failed {
                 Some(failed) => Some(messages::stale(failed)),
-                None => still_stale(f),
+                None => still_stale(facts),
             };
-            Staleness::of(why, f.awaits_another_session())
+            Staleness::of(why, facts.awaits_another_session())
         }
     }
 }
 
 /// The reason for staleness in the status, until something was read with the current session.
-pub(crate) fn still_stale(f: &Observation<'_>) -> Option<Why> {
-    let session = f.session().map(|s| s.number);
-    let seen = f.memory().seen.as_ref().map(|s| s.session);
+pub(crate) fn still_stale(facts: &Facts<'_>) -> Option<Why> {
+    let session = facts.session().map(|s| s.number);
+    let seen = facts.memory.reading.as_ref().map(|s| s.session);
     if seen.is_some() && seen == session {
         return None;
     }
-    shown(f)
+    shown(facts)
 }
 
 /// The reason for staleness in the status.
-pub(crate) fn shown(f: &Observation<'_>) -> Option<Why> {
-    messages::as_shown(f, ConditionType::Synced, "False")
+pub(crate) fn shown(facts: &Facts<'_>) -> Option<Why> {
+    messages::as_shown(facts, ConditionType::Synced, "False")
 }
 
 /// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
 /// before.
-pub(crate) fn not_shown_yet(f: &Observation<'_>, since: Timestamp) -> Option<Timestamp> {
-    let shown_at = delays::workspace_failure_shown_at(f.uid, since);
-    (shown_at > f.o.now).then_some(shown_at)
+pub(crate) fn not_shown_yet(facts: &Facts<'_>, since: Timestamp) -> Option<Timestamp> {
+    let shown_at = delays::workspace_failure_shown_at(facts.uid, since);
+    (shown_at > facts.now).then_some(shown_at)
 }
