@@ -39,7 +39,10 @@ use super::{
 pub(crate) struct Facts<'a> {
     inputs: &'a Inputs<'a>,
     pub(crate) uid: &'a str,
-    record: IntentRecord,
+    /// The intent in force: from the object or, if an edit removed it there, from memory.
+    pub(crate) intent: IntentRecord,
+    /// Whether the object's annotation holds an intent of this object.
+    pub(crate) intent_stands: bool,
     no_status: RunStatus,
 }
 
@@ -53,10 +56,19 @@ impl<'a> Deref for Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(crate) fn of(inputs: &'a Inputs<'a>) -> Self {
+        let uid = inputs.run.metadata.uid.as_deref().unwrap_or_default();
+        let stored = inputs.run.intent_record();
+        let intent_stands = matches!(stored, IntentRecord::Own(_));
+        let written = inputs.memory.intent.as_ref().filter(|own| own.uid == uid);
+        let intent = match written.filter(|_| !intent_stands) {
+            Some(written) => IntentRecord::Own(Box::new(written.clone())),
+            None => stored,
+        };
         Self {
             inputs,
-            uid: inputs.run.metadata.uid.as_deref().unwrap_or_default(),
-            record: inputs.run.intent_record(),
+            uid,
+            intent,
+            intent_stands,
             no_status: RunStatus::default(),
         }
     }
@@ -109,46 +121,23 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The intent in force.
-pub(crate) enum Known<'a> {
-    /// No intent was ever written for this uid.
-    Nothing,
-    /// This object's own: from the object or, if it was removed there, from memory.
-    Own(&'a Intent),
-    /// Another object's.
-    Foreign,
-    /// Made unreadable by an edit.
-    Unreadable,
-}
-
 impl Facts<'_> {
-    pub(crate) fn intent(&self) -> Known<'_> {
-        match (&self.record, &self.memory.intent) {
-            (IntentRecord::Own(intent), _) => Known::Own(intent),
-            // Stripped by an edit, and remembered by the process that wrote it.
-            (_, Some(intent)) if intent.uid == self.uid => Known::Own(intent),
-            (IntentRecord::Absent, _) => Known::Nothing,
-            (IntentRecord::Foreign, _) => Known::Foreign,
-            (IntentRecord::Unreadable, _) => Known::Unreadable,
-        }
-    }
-
     pub(crate) fn own_intent(&self) -> Option<&Intent> {
-        match self.intent() {
-            Known::Own(intent) => Some(intent),
-            Known::Nothing | Known::Foreign | Known::Unreadable => None,
+        match &self.intent {
+            IntentRecord::Own(intent) => Some(intent),
+            IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
         }
     }
 
-    /// Whether the object's annotation holds an intent of this object.
-    pub(crate) fn intent_stands(&self) -> bool {
-        matches!(self.record, IntentRecord::Own(_))
+    /// Whether the intent in force, or the lack of one, is another object's.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.intent == IntentRecord::Foreign
     }
 
     /// Whether this process may POST under the intent: it is in the object, names this process as owner, and this
     /// process got the answer to its write: else the proof of one epoch would be used for the next.
     pub(crate) fn owned_by_this_process(&self, intent: &Intent) -> bool {
-        self.intent_stands()
+        self.intent_stands
             && intent.owner == self.settings.process
             && intent.epoch == self.memory.submission.epoch
     }
@@ -185,7 +174,7 @@ impl Facts<'_> {
         let Some(value) = self.retry_annotation() else {
             return false;
         };
-        let copied = matches!(self.intent(), Known::Foreign) && self.status().phase.is_none();
+        let copied = self.is_copy() && self.status().phase.is_none();
         !copied && !self.retry_was_handled(&value)
     }
 
@@ -210,11 +199,11 @@ impl Facts<'_> {
 impl Facts<'_> {
     /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(crate) fn not_created(&self) -> bool {
-        match self.intent() {
+        match &self.intent {
             // Another object's intent is no reason for doubt.
-            Known::Nothing | Known::Foreign => true,
-            Known::Unreadable => false,
-            Known::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
+            IntentRecord::Absent | IntentRecord::Foreign => true,
+            IntentRecord::Unreadable => false,
+            IntentRecord::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
         }
     }
 
@@ -248,11 +237,7 @@ impl Facts<'_> {
 
     /// The status, unless it came with an intent that belongs to another object.
     fn trusted_status(&self) -> Option<&RunStatus> {
-        if matches!(self.intent(), Known::Foreign) {
-            None
-        } else {
-            Some(self.status())
-        }
+        Some(self.status()).filter(|_| !self.is_copy())
     }
 
     /// Whether the Run has ended, by its status or, if that was lost, by its intent. Terminal is absorbing.
@@ -263,9 +248,7 @@ impl Facts<'_> {
 
     /// Whether this is a copy of another object that was cancelled before its own submission.
     fn cancelled_copy(&self) -> bool {
-        matches!(self.intent(), Known::Foreign)
-            && self.spec().cancelled()
-            && self.status().phase == Some(Phase::Cancelled)
+        self.is_copy() && self.spec().cancelled() && self.status().phase == Some(Phase::Cancelled)
     }
 
     /// The reason of the Finished condition.

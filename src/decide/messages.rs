@@ -59,14 +59,10 @@ fn beside(facts: &Facts<'_>) -> String {
 }
 
 pub(crate) fn workspace_missing(facts: &Facts<'_>) -> Why {
-    Why::new(
-        Reason::WorkspaceNotFound,
-        format!(
-            "Waiting for the {}, which doesn't exist; create it.{}",
-            workspace_name(facts),
-            beside(facts)
-        ),
-    )
+    let workspace = workspace_name(facts);
+    let beside = beside(facts);
+    let message = format!("Waiting for the {workspace}, which doesn't exist; create it.{beside}");
+    Why::new(Reason::WorkspaceNotFound, message)
 }
 
 /// Contains no detail of the Workspace: a namespace that may not use it must not see any.
@@ -79,35 +75,29 @@ pub(crate) fn namespace_not_allowed(facts: &Facts<'_>) -> Why {
             "Whether the service made a run is unknown, and the service is not called for this namespace. Allow the namespace again, or {ORPHAN}."
         )
     };
-    Why::new(
-        Reason::NamespaceNotAllowed,
-        format!(
-            "The namespace {namespace} may not use the {}: spec.namespaceSelector there doesn't match the namespace's labels. {next}",
-            workspace_name(facts)
-        ),
-    )
+    let workspace = workspace_name(facts);
+    let message = format!(
+        "The namespace {namespace} may not use the {workspace}: spec.namespaceSelector there doesn't match the namespace's labels. {next}"
+    );
+    Why::new(Reason::NamespaceNotAllowed, message)
 }
 
 pub(crate) fn workspace_deleted(facts: &Facts<'_>) -> Why {
-    Why::new(
-        Reason::WorkspaceNotFound,
-        format!(
-            "Whether the service made a run is unknown, and the {} no longer exists, so the service can't be asked. Create the Workspace again, or {ORPHAN}.",
-            workspace_name(facts)
-        ),
-    )
+    let workspace = workspace_name(facts);
+    let message = format!(
+        "Whether the service made a run is unknown, and the {workspace} no longer exists, so the service can't be asked. Create the Workspace again, or {ORPHAN}."
+    );
+    Why::new(Reason::WorkspaceNotFound, message)
 }
 
 pub(crate) fn workspace_not_ready(facts: &Facts<'_>, reason: Reason, message: &str) -> Why {
-    Why::new(
-        Reason::WorkspaceNotReady,
-        format!(
-            "Waiting for the {} to be Ready ({reason}): {}{}",
-            workspace_name(facts),
-            cut(message, MAX_ERROR),
-            beside(facts)
-        ),
-    )
+    let workspace = workspace_name(facts);
+    let beside = beside(facts);
+    let message = format!(
+        "Waiting for the {workspace} to be Ready ({reason}): {}{beside}",
+        cut(message, MAX_ERROR)
+    );
+    Why::new(Reason::WorkspaceNotReady, message)
 }
 
 pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
@@ -120,26 +110,20 @@ pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
             "The calls of the {workspace} have reached a limit, its spec.rateLimit or the operator's own, and other calls are ahead in the queue."
         ),
     };
-    Why::new(
-        Reason::RateLimited,
-        format!(
-            "{what} This Run is queued and resumes automatically.{}",
-            beside(facts)
-        ),
-    )
+    let beside = beside(facts);
+    let message = format!("{what} This Run is queued and resumes automatically.{beside}");
+    Why::new(Reason::RateLimited, message)
 }
 
 pub(crate) fn key_in_use(facts: &Facts<'_>, holder: &str) -> Why {
-    Why::new(
-        Reason::KeyInUse,
-        format!(
-            "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
-            cut(
-                facts.spec().idempotency_key.as_deref().unwrap_or_default(),
-                MAX_QUOTE
-            )
-        ),
-    )
+    let message = format!(
+        "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
+        cut(
+            facts.spec().idempotency_key.as_deref().unwrap_or_default(),
+            MAX_QUOTE
+        )
+    );
+    Why::new(Reason::KeyInUse, message)
 }
 
 /// The session is of another place than the one that the Run is pinned to.
@@ -185,10 +169,8 @@ fn other_identity(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace, workspace
 
 /// A cancellation that can't be sent now.
 pub(crate) fn cancellation_waits(obstacle: &Why) -> Why {
-    Why::new(
-        obstacle.reason,
-        format!("The run is not cancelled yet. {}", obstacle.message),
-    )
+    let message = format!("The run is not cancelled yet. {}", obstacle.message);
+    Why::new(obstacle.reason, message)
 }
 
 pub(crate) fn restored(facts: &Facts<'_>) -> Why {
@@ -204,12 +186,10 @@ pub(crate) fn restored(facts: &Facts<'_>) -> Why {
         ),
         (false, false) => format!("To submit it as a new run, {RETRY}."),
     };
-    Why::new(
-        Reason::Restored,
-        format!(
-            "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted automatically. {fresh}"
-        ),
-    )
+    let message = format!(
+        "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted automatically. {fresh}"
+    );
+    Why::new(Reason::Restored, message)
 }
 
 /// Instruction to run it again. The Run's own key would return the run that has ended.
@@ -222,23 +202,19 @@ fn run_again(facts: &Facts<'_>) -> String {
 }
 
 pub(crate) fn unreadable_intent() -> Why {
-    Why::new(
-        Reason::SubmissionUnknown,
-        format!(
-            "The annotation run-operator.dev/intent can't be read, so it is unknown whether a run exists. Restore the annotation, or look for the run at the service and {ORPHAN}."
-        ),
-    )
+    let message = format!(
+        "The annotation run-operator.dev/intent can't be read, so it is unknown whether a run exists. Restore the annotation, or look for the run at the service and {ORPHAN}."
+    );
+    Why::new(Reason::SubmissionUnknown, message)
 }
 
 /// A runId without intent and Workspace: this operator did not write it.
 pub(crate) fn place_unknown(run_id: &str) -> Why {
-    Why::new(
-        Reason::SubmissionUnknown,
-        format!(
-            "The status names the run {}, but neither the status nor the annotation run-operator.dev/intent records where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
-            cut(run_id, MAX_QUOTE)
-        ),
-    )
+    let message = format!(
+        "The status names the run {}, but neither the status nor the annotation run-operator.dev/intent records where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
+        cut(run_id, MAX_QUOTE)
+    );
+    Why::new(Reason::SubmissionUnknown, message)
 }
 
 pub(crate) fn outcome_unknown(facts: &Facts<'_>, intent: &Intent) -> Why {
@@ -247,35 +223,29 @@ pub(crate) fn outcome_unknown(facts: &Facts<'_>, intent: &Intent) -> Why {
     } else {
         "create a new Run, and set spec.deletionPolicy: Orphan when you delete this one".to_owned()
     };
-    Why::new(
-        Reason::SubmissionUnknown,
-        format!(
-            "Whether the service made a run is unknown, and it may have forgotten the idempotency key {}, so nothing is submitted again. Look for the run at the service, then {next}.",
-            cut(&intent.key, MAX_QUOTE)
-        ),
-    )
+    let message = format!(
+        "Whether the service made a run is unknown, and it may have forgotten the idempotency key {}, so nothing is submitted again. Look for the run at the service, then {next}.",
+        cut(&intent.key, MAX_QUOTE)
+    );
+    Why::new(Reason::SubmissionUnknown, message)
 }
 
 pub(crate) fn body_changed(facts: &Facts<'_>) -> Why {
-    Why::new(
-        Reason::BodyChanged,
-        format!(
-            "The spec no longer yields the request that is recorded in the object's intent; nothing is sent. Create a new Run.{}",
-            beside(facts)
-        ),
-    )
+    let beside = beside(facts);
+    let message = format!(
+        "The spec no longer yields the request that is recorded in the object's intent; nothing is sent. Create a new Run.{beside}"
+    );
+    Why::new(Reason::BodyChanged, message)
 }
 
 pub(crate) fn run_id_conflict(facts: &Facts<'_>, known: &str, other: &str) -> Why {
-    Why::new(
-        Reason::RunIdConflict,
-        format!(
-            "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.{}",
-            cut(other, 128),
-            cut(known, 128),
-            beside(facts)
-        ),
-    )
+    let beside = beside(facts);
+    let message = format!(
+        "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.{beside}",
+        cut(other, 128),
+        cut(known, 128)
+    );
+    Why::new(Reason::RunIdConflict, message)
 }
 
 pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
@@ -293,10 +263,9 @@ pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
         Class::InProgress => " It still works on an earlier request with this key.",
         _ => "",
     };
-    Why::new(
-        failed.last.reason(),
-        format!("{what}{works} The same request is sent again with the same key.{suffix}"),
-    )
+    let message =
+        format!("{what}{works} The same request is sent again with the same key.{suffix}");
+    Why::new(failed.last.reason(), message)
 }
 
 /// Meaning of a final answer to a create, and its remedy.
@@ -354,34 +323,34 @@ pub(crate) fn ended(
 ) -> (Phase, Why) {
     let state = cut(state, 64);
     let again = run_again(facts);
-    match (phase, cancel_cause) {
+    let (phase, reason, message) = match (phase, cancel_cause) {
         (Phase::Succeeded, _) => (
-            Phase::Succeeded,
-            Why::new(Reason::Succeeded, format!("The run ended as {state}.")),
+            phase,
+            Reason::Succeeded,
+            format!("The run ended as {state}."),
         ),
         (Phase::Cancelled, Some(CancelCause::Deadline)) => (
             Phase::Failed,
-            Why::new(
-                Reason::DeadlineExceeded,
-                "The run took longer than spec.activeDeadlineSeconds and was cancelled.",
-            ),
+            Reason::DeadlineExceeded,
+            "The run took longer than spec.activeDeadlineSeconds and was cancelled.".to_owned(),
         ),
         (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => (
-            Phase::Cancelled,
-            Why::new(Reason::Cancelled, "The run was cancelled as requested."),
+            phase,
+            Reason::Cancelled,
+            "The run was cancelled as requested.".to_owned(),
         ),
         (Phase::Cancelled, None) => (
-            Phase::Cancelled,
-            Why::new(
-                Reason::CancelledElsewhere,
-                format!("The run was cancelled at the service, not by this object. {again}"),
-            ),
+            phase,
+            Reason::CancelledElsewhere,
+            format!("The run was cancelled at the service, not by this object. {again}"),
         ),
         _ => (
             Phase::Failed,
-            Why::new(Reason::Failed, format!("The run ended as {state}. {again}")),
+            Reason::Failed,
+            format!("The run ended as {state}. {again}"),
         ),
-    }
+    };
+    (phase, Why::new(reason, message))
 }
 
 pub(crate) fn run_lost(facts: &Facts<'_>) -> (Phase, Why) {
@@ -413,33 +382,32 @@ pub(crate) fn at_the_service(
             ),
         );
     }
-    match cancel_cause {
-        Some(CancelCause::Deletion) => Why::new(
+    let (reason, message) = match cancel_cause {
+        Some(CancelCause::Deletion) => (
             Reason::Cancelling,
             "The object is being deleted; its run is being cancelled.",
         ),
-        Some(CancelCause::Request) => Why::new(
+        Some(CancelCause::Request) => (
             Reason::Cancelling,
             "Cancelling the run as requested by spec.cancel.",
         ),
-        Some(CancelCause::Deadline) => Why::new(
+        Some(CancelCause::Deadline) => (
             Reason::DeadlineExceeded,
             "spec.activeDeadlineSeconds has passed; the run is being cancelled.",
         ),
-        None if cancelling => Why::new(
+        None if cancelling => (
             Reason::Cancelling,
             "The run is being cancelled at the service.",
         ),
-        None => Why::new(Reason::Active, "The run is at the service."),
-    }
+        None => (Reason::Active, "The run is at the service."),
+    };
+    Why::new(reason, message)
 }
 
 pub(crate) fn stale(failed: &CallFailures) -> Why {
-    Why::new(
-        failed.last.reason(),
-        format!(
-            "The run can't be read; the read is retried. {}",
-            failed.last.failure.sentence()
-        ),
-    )
+    let message = format!(
+        "The run can't be read; the read is retried. {}",
+        failed.last.failure.sentence()
+    );
+    Why::new(failed.last.reason(), message)
 }

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use crate::api::{Reason, contract::StateClass};
 use crate::decide::{
     conditions::Why,
+    decision::{Decision, Effect},
     delays::{self, CANCEL_GRACE, NOT_FOUND_APART, UNSTREAMED, later},
     events::EventDraft,
-    facts::Facts,
+    facts::{Facts, release},
     failure::{Call, CallFailures, Class},
     inputs::Stream,
     memory::Reading,
@@ -18,37 +19,27 @@ use crate::decide::{
 
 use super::status::{RemoteState, shown, still_stale};
 
-/// The next step for a run.
-pub(crate) enum Step {
-    Release(Vec<EventDraft>),
-    Cancel,
-    Refresh,
-    Wait(Option<Timestamp>),
-}
-
-/// The step that is due, or the time at which the next one is.
-pub(crate) fn next_step(facts: &Facts<'_>, remote: &RemoteState) -> Step {
-    let refresh = refresh_at(facts);
+/// The effect that is due, or the time at which the next one is.
+pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str) -> Decision {
     let cancel = match remote.cancel_cause {
         Some(CancelCause::Deletion) => match deletion_done(facts, remote) {
-            Some(events) => return Step::Release(events),
+            Some(events) => return release(facts, events),
             None => cancel_at(facts, remote),
         },
         Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(facts, remote),
         None => None,
     };
+    let refresh = refresh_at(facts);
+    let run_id = run_id.to_owned();
     if cancel.is_some_and(|at| at <= facts.now) {
-        return Step::Cancel;
+        return Decision::act(Effect::Cancel { run_id });
     }
     if refresh <= facts.now {
-        return Step::Refresh;
+        return Decision::act(Effect::Refresh { run_id });
     }
-    Step::Wait(
-        [Some(refresh), cancel, remote.deadline_ahead(facts)]
-            .into_iter()
-            .flatten()
-            .min(),
-    )
+    let times = [cancel, remote.deadline_ahead(facts)];
+    let next = times.into_iter().flatten().fold(refresh, Timestamp::min);
+    Decision::quiet().requeue_at(next)
 }
 
 /// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
@@ -215,13 +206,15 @@ fn retry_at(facts: &Facts<'_>, failed: &CallFailures) -> Timestamp {
 }
 
 /// A due call that has to wait makes the mirror stale. During a pause the call is not requested.
-pub(crate) fn held_back(facts: &Facts<'_>, remote: &mut RemoteState, next: Step) -> Step {
-    if !matches!(next, Step::Cancel | Step::Refresh) {
+pub(crate) fn held_back(facts: &Facts<'_>, remote: &mut RemoteState, next: Decision) -> Decision {
+    if next.effect.as_ref().and_then(Effect::call).is_none() {
         return next;
     }
-    remote.stale = remote.stale.take().or_else(|| delayed(facts));
+    let why = &mut remote.staleness.why;
+    *why = why.take().or_else(|| delayed(facts));
     facts.pause_over().map_or(next, |over| {
-        Step::Wait(remote.deadline_ahead(facts).into_iter().chain([over]).min())
+        let deadline = remote.deadline_ahead(facts);
+        Decision::quiet().requeue_at(deadline.map_or(over, |at| at.min(over)))
     })
 }
 

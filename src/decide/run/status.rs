@@ -108,13 +108,9 @@ pub(crate) struct RemoteState {
     pub(crate) class: Option<StateClass>,
     pub(crate) cancel_cause: Option<CancelCause>,
     pub(crate) ended: Option<(Phase, Why)>,
-    pub(super) stale: Option<Why>,
-    /// No call can be made now.
-    pub(crate) unusable: bool,
+    pub(super) staleness: Staleness,
     /// By the wall clock.
     deadline: Option<Timestamp>,
-    /// Time at which the Workspace failure that makes the mirror stale is written, if it is not in the status yet.
-    shown_at: Option<Timestamp>,
 }
 
 impl RemoteState {
@@ -132,30 +128,17 @@ impl RemoteState {
             passed.then_some(CancelCause::Deadline)
         };
         let lost = facts.memory.not_found.confirmed();
-        let phase = class.and_then(StateClass::terminal);
-        let ended = match phase {
-            Some(phase) => Some(messages::ended(
-                facts,
-                phase,
-                cancel_cause,
-                state.unwrap_or_default(),
-            )),
-            None if lost && !facts.deleting() => Some(messages::run_lost(facts)),
-            None => None,
+        let state = state.unwrap_or_default();
+        let ended = match class.and_then(StateClass::terminal) {
+            Some(phase) => Some(messages::ended(facts, phase, cancel_cause, state)),
+            None => (lost && !facts.deleting()).then(|| messages::run_lost(facts)),
         };
-        let Staleness {
-            why: why_stale,
-            unusable,
-            shown_at,
-        } = staleness(facts);
         Self {
             class,
             cancel_cause,
             ended,
-            stale: why_stale,
-            unusable,
+            staleness: staleness(facts),
             deadline,
-            shown_at,
         }
     }
 
@@ -168,7 +151,7 @@ impl RemoteState {
     /// Requeue time while no call can be made.
     pub(crate) fn requeue_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
         let deadline = self.deadline_ahead(facts);
-        self.shown_at.into_iter().chain(deadline).min()
+        self.staleness.shown_at.into_iter().chain(deadline).min()
     }
 
     fn conditions(&self, facts: &Facts<'_>) -> Conditions {
@@ -179,15 +162,15 @@ impl RemoteState {
             };
         }
         let cancelling = self.cancel_cause.is_some() || self.class == Some(StateClass::Cancelling);
-        let why = match &self.stale {
-            Some(obstacle) if self.unusable && self.cancel_cause.is_some() => {
+        let why = match &self.staleness.why {
+            Some(obstacle) if self.staleness.unusable && self.cancel_cause.is_some() => {
                 messages::cancellation_waits(obstacle)
             }
             _ => messages::at_the_service(facts, self.cancel_cause, cancelling),
         };
         let mirror = Mirror {
             why,
-            stale: self.stale.clone(),
+            stale: self.staleness.why.clone(),
             polled: polled(facts),
         };
         if cancelling {
@@ -270,7 +253,7 @@ impl Staleness {
     }
 }
 
-pub(crate) fn staleness(facts: &Facts<'_>) -> Staleness {
+fn staleness(facts: &Facts<'_>) -> Staleness {
     match facts.workspace {
         WorkspaceView::Unknown => Staleness::of(None, true),
         WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(facts)), true),
@@ -279,29 +262,25 @@ pub(crate) fn staleness(facts: &Facts<'_>) -> Staleness {
             message,
             since,
         } => {
-            // A token is used only after it was verified: no call is made before the Workspace is Ready.
-            let Some(shown_at) = not_shown_yet(facts, *since) else {
-                let why = messages::workspace_not_ready(facts, *reason, message);
-                return Staleness::of(Some(why), true);
+            let shown_at = not_shown_yet(facts, *since);
+            let why = match shown_at {
+                // Until then the status stays as it is.
+                Some(_) => shown(facts),
+                None => Some(messages::workspace_not_ready(facts, *reason, message)),
             };
-            // Until then the status stays as it is.
+            // A token is used only after it was verified: no call is made before the Workspace is Ready.
             Staleness {
-                shown_at: Some(shown_at),
-                ..Staleness::of(shown(facts), true)
+                shown_at,
+                ..Staleness::of(why, true)
             }
         }
         WorkspaceView::Ready(session) => {
             if let Some((reason, pinned)) = moved(facts, session) {
-                return Staleness::of(
-                    Some(messages::elsewhere(facts, reason, pinned, session)),
-                    true,
-                );
+                let why = messages::elsewhere(facts, reason, pinned, session);
+                return Staleness::of(Some(why), true);
             }
             let failed = facts.failures_of(Call::Get).filter(|t| !t.passing());
-            let why = match failed {
-                Some(failed) => Some(messages::stale(failed)),
-                None => still_stale(facts),
-            };
+            let why = failed.map_or_else(|| still_stale(facts), |t| Some(messages::stale(t)));
             Staleness::of(why, facts.awaits_another_session())
         }
     }

@@ -15,7 +15,7 @@ use crate::decide::{
 };
 
 use super::{
-    schedule::{Step, held_back, next_step},
+    schedule::{held_back, next_effect},
     status::RemoteState,
     unsubmitted::{next_epoch, rebuilt_intent},
 };
@@ -46,7 +46,7 @@ pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
 
 /// Whether a replace stripped finalizer or intent from an active Run.
 fn was_stripped(facts: &Facts<'_>) -> bool {
-    let guarded = facts.has_finalizer() && facts.intent_stands();
+    let guarded = facts.has_finalizer() && facts.intent_stands;
     !facts.deleting() && !guarded
 }
 
@@ -94,7 +94,7 @@ fn repair(facts: &Facts<'_>, run_id: &str) -> Decision {
         return place_unknown(facts, run_id);
     };
     let intent = match facts.own_intent() {
-        Some(intent) if facts.intent_stands() => intent.clone(),
+        Some(intent) if facts.intent_stands => intent.clone(),
         Some(intent) => Intent {
             // This process is the owner: memory holds only intents of its own.
             epoch: next_epoch(facts),
@@ -119,18 +119,21 @@ fn mirror(facts: &Facts<'_>, run_id: &str) -> Decision {
         // Nothing is known beyond the status, nor if the status is still true.
         return Decision::quiet();
     }
-    let next = if remote.unusable {
-        Step::Wait(remote.requeue_at(facts))
+    let usable = !remote.staleness.unusable;
+    let mut decision = if usable {
+        let next = next_effect(facts, &remote, run_id);
+        held_back(facts, &mut remote, next)
     } else {
-        next_step(facts, &remote)
+        Decision {
+            requeue_at: remote.requeue_at(facts),
+            ..Decision::quiet()
+        }
     };
-    let next = held_back(facts, &mut remote, next);
     let full = remote.status(facts, facts.status().clone());
     let (status, write_at) = coalesce(facts, full);
-    let mut decision = step(facts, next, run_id);
     decision.requeue_at = decision.requeue_at.into_iter().chain(write_at).min();
     decision.status = status;
-    if !remote.unusable {
+    if usable {
         decision.follow = Follow::Open;
     }
     decision
@@ -149,27 +152,11 @@ pub(crate) fn teardown(facts: &Facts<'_>, run_id: &str) -> Decision {
     if remote.ended.is_some() || conflicting_run_id(facts, run_id).is_some() {
         return release(facts, Vec::new());
     }
-    if remote.unusable {
+    if remote.staleness.unusable {
         // No watch event enqueues a deleted object.
         return Decision::quiet().requeue_at(later(facts.now, facts.settings.poll_max));
     }
-    step(facts, next_step(facts, &remote), run_id)
-}
-
-fn step(facts: &Facts<'_>, next: Step, run_id: &str) -> Decision {
-    match next {
-        Step::Release(events) => release(facts, events),
-        Step::Cancel => Decision::act(Effect::Cancel {
-            run_id: run_id.to_owned(),
-        }),
-        Step::Refresh => Decision::act(Effect::Refresh {
-            run_id: run_id.to_owned(),
-        }),
-        Step::Wait(at) => Decision {
-            requeue_at: at,
-            ..Decision::quiet()
-        },
-    }
+    next_effect(facts, &remote, run_id)
 }
 
 /// The time of the last read is written along with a change; it is no change of its own.

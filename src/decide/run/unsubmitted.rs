@@ -2,6 +2,7 @@
 
 use crate::api::{
     ConditionType, Intent, Phase, Reason, RunStatus,
+    intent::IntentRecord,
     status::{Refusal, ResolvedWorkspace},
 };
 use crate::decide::{
@@ -10,7 +11,7 @@ use crate::decide::{
     decision::{Decision, Effect},
     delays::later,
     events::EventDraft,
-    facts::{Facts, Known, moved, release},
+    facts::{Facts, moved, release},
     failure::{Call, CallFailures, Class, Repeats},
     inputs::{Session, WorkspaceView},
     messages,
@@ -39,14 +40,14 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         }));
     }
     // Another object's intent never leads to a POST automatically.
-    if matches!(facts.intent(), Known::Foreign) && !new_run_requested(facts) {
+    if facts.is_copy() && !new_run_requested(facts) {
         return restored(facts);
     }
     if suspended(facts) {
         return Decision::write(facts.status_with(&Conditions::Suspended));
     }
     if let Some(refusal) = standing_refusal(facts) {
-        let copied = matches!(facts.intent(), Known::Foreign);
+        let copied = facts.is_copy();
         let ends = refusal.reason == Reason::CreateRefused && refusal.not_created && !copied;
         if ends {
             return ended_by(facts, refusal);
@@ -76,7 +77,7 @@ fn restored(facts: &Facts<'_>) -> Decision {
 /// Whether `suspend` holds the submission. Once there is an intent it is ignored, since the present proof may be unknown
 /// after a restart.
 fn suspended(facts: &Facts<'_>) -> bool {
-    matches!(facts.intent(), Known::Nothing) && facts.spec().suspended()
+    facts.intent == IntentRecord::Absent && facts.spec().suspended()
 }
 
 fn deleting(facts: &Facts<'_>) -> Decision {
@@ -93,7 +94,7 @@ fn deleting(facts: &Facts<'_>) -> Decision {
 
 fn with_workspace(facts: &Facts<'_>) -> Decision {
     // Neither followed nor replaced.
-    if matches!(facts.intent(), Known::Unreadable) {
+    if facts.intent == IntentRecord::Unreadable {
         return blocked(facts, messages::unreadable_intent());
     }
     let doubted = facts.own_intent().filter(|_| !facts.not_created());
@@ -140,9 +141,9 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
     if let Some(why) = held_back(facts, session) {
         return pending(facts, why);
     }
-    match facts.intent() {
-        Known::Own(intent) => submit(facts, intent, session),
-        Known::Nothing | Known::Foreign | Known::Unreadable => submit_new(facts, session),
+    match facts.own_intent() {
+        Some(intent) => submit(facts, intent, session),
+        None => submit_new(facts, session),
     }
 }
 
@@ -354,11 +355,11 @@ const VIOLATIONS: u32 = 5;
 
 /// The answer that ended the submission: the one just received, or the one in the status, which survives a restart.
 fn standing_refusal(facts: &Facts<'_>) -> Option<Refusal> {
-    let intent = match facts.intent() {
-        Known::Own(intent) => intent,
+    let intent = match &facts.intent {
+        IntentRecord::Own(intent) => intent,
         // The intent was removed by an edit: the refusal in the status still counts.
-        Known::Nothing | Known::Foreign => return facts.status().refusal.clone(),
-        Known::Unreadable => return None,
+        IntentRecord::Absent | IntentRecord::Foreign => return facts.status().refusal.clone(),
+        IntentRecord::Unreadable => return None,
     };
     if facts.owned_by_this_process(intent)
         && let Some(failed) = facts.failures_of(Call::Create)
