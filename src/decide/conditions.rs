@@ -13,6 +13,7 @@ use crate::api::{
 
 use super::truncate::{MAX_SENTENCES, cut};
 
+const LAST_STATE: &str = "The run has ended; its last state is mirrored.";
 const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often a stream waits for its place.
 const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
@@ -125,6 +126,12 @@ pub(crate) fn set_condition(
     conditions::set(conditions, update, generation, wall);
 }
 
+/// Whether two lists show the same but for messages and times.
+pub(crate) fn alike(a: &[Condition], b: &[Condition]) -> bool {
+    let shown = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
+    a.iter().map(shown).eq(b.iter().map(shown))
+}
+
 /// One row of the table.
 #[allow(
     clippy::struct_excessive_bools,
@@ -225,13 +232,7 @@ impl Row {
         let synced = if why.reason == Reason::RunNotFound {
             (false, why.clone())
         } else {
-            (
-                true,
-                Why::new(
-                    Reason::Mirrored,
-                    "The run has ended; its last state is mirrored.",
-                ),
-            )
+            (true, Why::new(Reason::Mirrored, LAST_STATE))
         };
         Self {
             phase,

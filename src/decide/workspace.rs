@@ -11,7 +11,7 @@ use crate::api::{
 };
 
 use super::{
-    conditions::{Why, set_condition},
+    conditions::{Why, alike, set_condition},
     failure::{Call, Class, FailedCall},
     truncate::cut,
 };
@@ -70,14 +70,12 @@ impl Obstacle {
     /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
     /// not: an edit fixes it, and the edit is watched.
     pub fn may_pass(&self) -> bool {
-        self.failed_call()
-            .is_some_and(|failed| failed.class.may_pass())
+        self.failed_call().is_some_and(|f| f.class.may_pass())
     }
 
     /// Whether this process had no file descriptor left for the call, which proves nothing about the service.
     pub fn no_file(&self) -> bool {
-        self.failed_call()
-            .is_some_and(|failed| failed.class == Class::NoFile)
+        self.failed_call().is_some_and(|f| f.class == Class::NoFile)
     }
 
     /// The answer's `Retry-After`, up to the limit.
@@ -144,9 +142,7 @@ impl Assessment {
     /// it are not written at each probe.
     pub fn message(&self) -> String {
         let ready = conditions::find(&self.status.conditions, Type::Ready);
-        ready
-            .map(|condition| condition.message.clone())
-            .unwrap_or_default()
+        ready.map_or_else(String::new, |ready| ready.message.clone())
     }
 }
 
@@ -159,16 +155,12 @@ pub fn assess(
     contract: &Contract,
     wall: Timestamp,
 ) -> Assessment {
-    let version = check
-        .version
-        .as_ref()
-        .map(|v| version_verdict(v.as_deref(), contract));
+    let version = check.version.as_ref();
+    let version = version.map(|v| version_verdict(v.as_deref(), contract));
     let refused_version = version.clone().and_then(Result::err);
-    let usable = match &check.obstacle {
-        Some(obstacle) => Err(rejected(
-            obstacle.why(check.secret.as_deref()),
-            check.secret_deleted.as_ref(),
-        )),
+    let obstacle = check.obstacle.as_ref();
+    let usable = match obstacle.map(|o| o.why(check.secret.as_deref())) {
+        Some(why) => Err(rejected(why, check.secret_deleted.as_ref())),
         None => identity_verdict(check, contract),
     };
     let mut status = current.cloned().unwrap_or_default();
@@ -177,38 +169,29 @@ pub fn assess(
     status.service_version = check.version.clone().flatten().or(status.service_version);
     status.identity = check.identity.clone().flatten().or(status.identity);
     status.record = check.record.clone().or(status.record);
-    status.last_error = check
-        .obstacle
-        .as_ref()
-        .and_then(|o| o.last_error(attempts, wall));
-    let first = status
-        .last_error
-        .as_ref()
-        .and_then(|e| e.request_id.clone());
+    status.last_error = obstacle.and_then(|o| o.last_error(attempts, wall));
+    let error = status.last_error.as_ref();
+    let failed_request = error.and_then(|e| e.request_id.clone());
     let leaving = check.waits_for.as_deref().map(being_deleted);
     let secret_deleted = check.secret_deleted.as_ref().map(cached_token);
     let unready = secret_deleted
         .as_ref()
         .or(refused_version.as_ref())
         .or(leaving.as_ref());
+    let who = check.identity.as_ref().and_then(Option::as_deref);
+    let who = cut(who.unwrap_or_default(), 256);
     let ready = match (&usable, unready) {
         (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
         (Ok(()), None) => {
-            let who = check.identity.clone().flatten().unwrap_or_default();
-            Ok(Why::new(
-                Reason::Verified,
-                format!(
-                    "The service answered for the token as workspace {}.",
-                    cut(&who, 256)
-                ),
-            ))
+            let message = format!("The service answered for the token as workspace {who}.");
+            Ok(Why::new(Reason::Verified, message))
         }
     };
     let changed = conditions::is_true(&status.conditions, Type::Ready) != ready.is_ok();
-    if let Some(id) = first.or_else(|| check.request_id.clone().filter(|_| changed)) {
+    if let Some(id) = failed_request.or_else(|| check.request_id.clone().filter(|_| changed)) {
         status.request_id = Some(id);
     }
-    let authenticated = authenticated(check, &usable);
+    let authenticated = authenticated(check, &usable, who);
     let mut set = |kind, verdict: Option<&Result<Why, Why>>| {
         let (holds, why) = match verdict {
             Some(Ok(why)) => (Some(true), why.clone()),
@@ -220,19 +203,11 @@ pub fn assess(
     set(Type::VersionVerified, version.as_ref());
     set(Type::Authenticated, authenticated.as_ref());
     set(Type::Ready, Some(&ready));
-    let stalled = ready
-        .as_ref()
-        .err()
-        .filter(|why| needs_a_person(why.reason));
-    let reconciling = ready
-        .as_ref()
-        .err()
-        .filter(|why| !needs_a_person(why.reason));
-    set(
-        Type::Reconciling,
-        reconciling.map(|w| Ok(w.clone())).as_ref(),
-    );
-    set(Type::Stalled, stalled.map(|w| Ok(w.clone())).as_ref());
+    for (kind, person) in [(Type::Reconciling, false), (Type::Stalled, true)] {
+        let why = ready.as_ref().err();
+        let why = why.filter(|why| needs_a_person(why.reason) == person);
+        set(kind, why.map(|why| Ok(why.clone())).as_ref());
+    }
     if let Some(current) = current.filter(|c| same_failure(c, &status)) {
         status = current.clone();
     }
@@ -249,29 +224,20 @@ fn same_failure(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
     let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
         return false;
     };
-    let gist = |s: &WorkspaceStatus| -> Vec<(String, String, String)> {
-        s.conditions
-            .iter()
-            .map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone()))
-            .collect()
-    };
     current.observed_generation == next.observed_generation
         && (&then.code, then.http_status, &then.message)
             == (&now.code, now.http_status, &now.message)
-        && gist(current) == gist(next)
+        && alike(&current.conditions, &next.conditions)
 }
 
 /// Verdict for `Authenticated`, which is about only the token; absent if the check never asked the service for it.
-fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, Why>> {
+fn authenticated(check: &Check, usable: &Result<(), Why>, who: &str) -> Option<Result<Why, Why>> {
     match (&check.obstacle, usable) {
         (Some(Obstacle::Call(failed)), _) if failed.call == Call::Version => None,
         (_, Err(why)) => Some(Err(why.clone())),
         (_, Ok(())) => {
-            let who = check.identity.clone().flatten().unwrap_or_default();
-            Some(Ok(Why::new(
-                Reason::Identified,
-                format!("The token acts for workspace {}.", cut(&who, 256)),
-            )))
+            let message = format!("The token acts for workspace {who}.");
+            Some(Ok(Why::new(Reason::Identified, message)))
         }
     }
 }
@@ -289,80 +255,70 @@ pub fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why
         .get(..LISTED_VERSIONS)
         .unwrap_or(accepted)
         .join(", ");
-    match version {
-        Some(v) if contract.accepts_version(v) => Ok(Why::new(
-            Reason::VersionAccepted,
-            format!(
-                "The service reports version {}, which the contract file accepts.",
-                cut(v, 64)
-            ),
-        )),
-        Some(v) => Err(Why::new(
-            Reason::VersionNotAccepted,
-            format!(
-                "The service reports version {}; the contract file accepts {listed}. New Runs are not submitted; submitted Runs continue. Review the change of contract, then add the version to the contract file.",
-                cut(v, 64)
-            ),
-        )),
-        None => Err(Why::new(
-            Reason::VersionNotAccepted,
-            format!(
-                "The answer to GET /version names no version at the contract file's pointers (accepted: {listed}). Check the base URL and version.pointers."
-            ),
-        )),
-    }
+    let shown = cut(version.unwrap_or_default(), 64);
+    let refusal = match version {
+        Some(v) if contract.accepts_version(v) => {
+            let message =
+                format!("The service reports version {shown}, which the contract file accepts.");
+            return Ok(Why::new(Reason::VersionAccepted, message));
+        }
+        Some(_) => format!(
+            "The service reports version {shown}; the contract file accepts {listed}. New Runs are not submitted; submitted Runs continue. Review the change of contract, then add the version to the contract file."
+        ),
+        None => format!(
+            "The answer to GET /version names no version at the contract file's pointers (accepted: {listed}). Check the base URL and version.pointers."
+        ),
+    };
+    Err(Why::new(Reason::VersionNotAccepted, refusal))
 }
 
 fn identity_verdict(check: &Check, contract: &Contract) -> Result<(), Why> {
-    match &check.identity {
-        Some(None) if contract.knows_identity() => Err(Why::new(
-            Reason::ContractViolation,
-            "The answer to GET /workspaces/current names no workspace at the contract file's pointers, so Runs can't be pinned to one. Check workspace.identityPointers.",
-        )),
+    let message = match &check.identity {
+        Some(None) if contract.knows_identity() => {
+            "The answer to GET /workspaces/current names no workspace at the contract file's pointers, so Runs can't be pinned to one. Check workspace.identityPointers.".to_owned()
+        }
         // Compared and pinned, so never cut: one too long for the status is refused.
-        Some(Some(who)) if who.chars().count() > MAX_IDENTITY => Err(Why::new(
-            Reason::ContractViolation,
-            format!(
-                "The answer to GET /workspaces/current names a workspace of more than {MAX_IDENTITY} characters, so Runs can't be pinned to it. Check workspace.identityPointers."
-            ),
-        )),
-        _ => Ok(()),
-    }
+        Some(Some(who)) if who.chars().count() > MAX_IDENTITY => format!(
+            "The answer to GET /workspaces/current names a workspace of more than {MAX_IDENTITY} characters, so Runs can't be pinned to it. Check workspace.identityPointers."
+        ),
+        _ => return Ok(()),
+    };
+    Err(Why::new(Reason::ContractViolation, message))
 }
 
 /// Reason why first submissions are blocked. The deletion of the Workspace comes first, since it waits for the Runs
 /// already submitted.
-fn why_blocked(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
-    let leaving = check.waits_for.as_ref().map(|_| {
-        Why::new(
+fn why_blocked(check: &Check, failed: Option<Why>) -> Option<(Reason, String)> {
+    let (reason, message) = if check.waits_for.is_some() {
+        (
             Reason::WorkspaceDeleting,
             "The Workspace is being deleted and takes no new Runs. Create the Run with another one, or wait until this one exists again.",
         )
-    });
-    let suspended = check.suspended.then(|| {
-        Why::new(
+    } else if check.suspended {
+        (
             Reason::WorkspaceSuspended,
             "The Workspace's spec.suspend blocks new submissions; set it to false to continue.",
         )
-    });
-    let why = leaving.or(suspended).or(trouble)?;
-    Some((why.reason, why.message))
+    } else {
+        return failed.map(|why| (why.reason, why.message));
+    };
+    Some((reason, message.to_owned()))
 }
 
 fn being_deleted(waits_for: &[String]) -> Why {
-    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for).join(", ");
-    let others = if waits_for.len() > LISTED_RUNS {
+    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for);
+    let others = if waits_for.len() > listed.len() {
         " and others"
     } else {
         ""
     };
-    let message = if waits_for.is_empty() {
-        "Being deleted: it takes no new Runs, and its finalizer is removed.".to_owned()
-    } else {
-        format!(
-            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}. Delete them to complete its deletion sooner."
-        )
+    let next = match listed.join(", ") {
+        none if none.is_empty() => "and its finalizer is removed.".to_owned(),
+        listed => format!(
+            "and waits for the submitted ones to end: {listed}{others}. Delete them to complete its deletion sooner."
+        ),
     };
+    let message = format!("Being deleted: it takes no new Runs, {next}");
     Why::new(Reason::WorkspaceDeleting, message)
 }
 
@@ -402,24 +358,20 @@ pub fn outlives(why: &Why) -> bool {
 /// Message of a Workspace that uses the last good token.
 fn cached_token(secret_deleted: &Why) -> Why {
     let what = &secret_deleted.message;
-    Why::new(
-        secret_deleted.reason,
-        format!(
-            "{what} Submitted Runs continue with the last good token; new submissions are blocked."
-        ),
-    )
+    let message = format!(
+        "{what} Submitted Runs continue with the last good token; new submissions are blocked."
+    );
+    Why::new(secret_deleted.reason, message)
 }
 
 /// Reason why a check stopped. If the service rejected the last good token, the message adds that it was that one.
 fn rejected(why: Why, secret_deleted: Option<&Why>) -> Why {
     match secret_deleted {
-        Some(deleted) if why.reason == Reason::Unauthorized => Why::new(
-            why.reason,
-            format!(
-                "{} It was the last good one. {}",
-                why.message, deleted.message
-            ),
-        ),
+        Some(deleted) if why.reason == Reason::Unauthorized => {
+            let (what, deleted) = (why.message, &deleted.message);
+            let message = format!("{what} It was the last good one. {deleted}");
+            Why::new(why.reason, message)
+        }
         _ => why,
     }
 }

@@ -1,11 +1,10 @@
 //! A Run whose runId is known: mirrors it, cancels it on request, records its end.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
-    conditions::Conditions,
+    conditions::{Conditions, alike},
     decision::{Decision, Effect, Follow},
     delays::{EVENT_WRITES_APART, later},
     events::EventDraft,
@@ -201,14 +200,8 @@ fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Ti
 /// Whether two statuses show the same kind of failure and the same conditions.
 fn same_failure(a: &RunStatus, b: &RunStatus) -> bool {
     let error = |s: &RunStatus| {
-        s.last_error
-            .as_ref()
-            .map(|e| (e.code.clone(), e.http_status))
+        let error = s.last_error.as_ref();
+        error.map(|e| (e.code.clone(), e.http_status))
     };
-    let same = |(a, b): (&Condition, &Condition)| {
-        (&a.type_, &a.status, &a.reason) == (&b.type_, &b.status, &b.reason)
-    };
-    error(a) == error(b)
-        && a.conditions.len() == b.conditions.len()
-        && a.conditions.iter().zip(&b.conditions).all(same)
+    error(a) == error(b) && alike(&a.conditions, &b.conditions)
 }

@@ -227,10 +227,15 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         // As long as there is no intent, the Run can still be suspended.
         return paused;
     }
+    write_intent(facts, new_intent(facts, &session.resolved), true)
+}
+
+/// The intent of a submission that begins now.
+fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
     let body = request::body(facts.spec(), CURRENT_SERIALIZER).unwrap_or_default();
-    let intent = Intent {
+    Intent {
         uid: facts.uid.to_owned(),
-        workspace: session.resolved.clone(),
+        workspace: workspace.clone(),
         key: facts.key(),
         sha256: sha256(&body),
         serializer: CURRENT_SERIALIZER,
@@ -239,8 +244,7 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         epoch: next_epoch(facts),
         retry: facts.retry_annotation(),
         end: None,
-    };
-    write_intent(facts, intent, true)
+    }
 }
 
 fn write_intent(facts: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
@@ -326,26 +330,15 @@ pub(crate) fn next_epoch(facts: &Facts<'_>) -> i64 {
 
 /// Intent for a Run at the service whose own intent was lost.
 pub(crate) fn rebuilt_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
-    let body = request::body(facts.spec(), CURRENT_SERIALIZER).unwrap_or_default();
+    let status = facts.status();
+    let key = status.idempotency_key.clone();
+    let submitted = status.submission_time.as_ref();
     Intent {
-        uid: facts.uid.to_owned(),
-        workspace: workspace.clone(),
-        key: facts
-            .status()
-            .idempotency_key
-            .clone()
-            .unwrap_or_else(|| facts.key()),
-        sha256: sha256(&body),
-        serializer: CURRENT_SERIALIZER,
-        time: facts
-            .status()
-            .submission_time
-            .as_ref()
-            .map_or(facts.wall, |t| t.0),
-        owner: facts.settings.process.clone(),
+        key: key.unwrap_or_else(|| facts.key()),
+        time: submitted.map_or(facts.wall, |t| t.0),
         epoch: 1,
-        retry: facts.status().handled_retry.clone(),
-        end: None,
+        retry: status.handled_retry.clone(),
+        ..new_intent(facts, workspace)
     }
 }
 
