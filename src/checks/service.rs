@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::api::Contract;
 use crate::contract_file::{ContractFileError, Source, load, read_up_to};
-use crate::decide::workspace::verdict::version_verdict;
+use crate::decide::workspace::version_verdict;
 use crate::service::{AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError};
 
 use super::{Check, Finding, Verdict};

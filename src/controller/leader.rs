@@ -23,7 +23,7 @@ use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::wall;
-use crate::decide::backoff;
+use crate::decide::delays;
 use crate::util::error_chain;
 
 use super::metrics::Metrics;
@@ -377,7 +377,7 @@ impl Election {
     /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
     /// the identity, so that several processes don't ask at the same time.
     fn pause(&self) -> Duration {
-        let spread = u32::try_from(backoff::seed(&self.identity, 0) % 200).unwrap_or_default();
+        let spread = u32::try_from(delays::seed(&self.identity, 0) % 200).unwrap_or_default();
         self.timing.retry * (1000 - spread) / 2000
     }
 

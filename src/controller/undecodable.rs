@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn describe(status: RunStatus, what: &str) -> RunStatus {
-        crate::decide::undecodable::run(status, what, 1, wall())
+        crate::decide::conditions::undecodable_run(status, what, 1, wall())
     }
 
     /// Proves: F-undecodable
@@ -162,7 +162,8 @@ mod tests {
     fn each_kind_shows_a_reason_of_its_own() {
         let run = describe(RunStatus::default(), "its spec");
         let workspace = WorkspaceStatus::default();
-        let workspace = crate::decide::undecodable::workspace(workspace, "its spec", 1, wall());
+        let workspace =
+            crate::decide::conditions::undecodable_workspace(workspace, "its spec", 1, wall());
         for (conditions, reason) in [
             (run.conditions, "RunInvalid"),
             (workspace.conditions, "WorkspaceInvalid"),

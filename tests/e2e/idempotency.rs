@@ -133,7 +133,11 @@ async fn a_key_whose_intent_is_in_flight_is_not_free() {
     let of = copy.creation_timestamp().unwrap().0;
     eventually("the next Run is younger", async || {
         let now = jiff::Timestamp::now();
-        if now.as_second() > of.as_second() { Ok(()) } else { Err(now) }
+        if now.as_second() > of.as_second() {
+            Ok(())
+        } else {
+            Err(now)
+        }
     })
     .await;
     let (release, hook) = Hook::held();

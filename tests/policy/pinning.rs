@@ -4,7 +4,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Intent, Phase, Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind},
-    decide::{Follow, WorkspaceView, run::pinning::elsewhere},
+    decide::{Follow, WorkspaceView, elsewhere},
 };
 
 use crate::support::{

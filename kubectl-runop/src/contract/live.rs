@@ -8,7 +8,7 @@ use run_operator::api::Contract;
 use run_operator::checks::{Check, Finding, NO_ANSWER, Target, Verdict};
 use run_operator::decide::failure::Failure;
 use run_operator::decide::truncate::cut;
-use run_operator::decide::workspace::verdict::version_verdict;
+use run_operator::decide::workspace::version_verdict;
 use run_operator::service::RawAnswer;
 
 /// Time limit of a call, even if the contract file allows more: a person waits for the command.

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::api::names;
 use crate::clock::wall;
 use crate::controller::metrics::{DropCause, Metrics};
-use crate::decide::{EventDraft, backoff, truncate::cut};
+use crate::decide::{EventDraft, delays, truncate::cut};
 use crate::util::{error_chain, lock};
 
 /// Time limit of one attempt to send an Event.
@@ -76,7 +76,7 @@ impl Recorder {
     {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
-        let name = backoff::seed(&name, 0);
+        let name = delays::seed(&name, 0);
         let mut published = lock(&self.published);
         if !published.insert(name) {
             return false;
@@ -124,7 +124,7 @@ impl Recorder {
             };
             let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
             if attempt < TRIES && cause == DropCause::NoAnswer {
-                sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
+                sleep(delays::backoff(attempt, None, u64::from(attempt))).await;
                 continue;
             }
             self.metrics.event_dropped(cause);

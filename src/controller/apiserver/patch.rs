@@ -15,7 +15,7 @@ use serde::de::Error as _;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::api::{Run, names};
-use crate::decide::metadata_change::MetadataChange;
+use crate::decide::MetadataChange;
 use crate::util::error_chain;
 
 use super::object::{Maybe, Object, decode};

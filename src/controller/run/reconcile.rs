@@ -23,7 +23,7 @@ use crate::controller::{
     workspace::namespaces,
 };
 use crate::decide::{
-    self, CallDelay, Effect, EventDraft, Observed,
+    self, CallDelay, Effect, EventDraft, Inputs,
     turn::{Step, Turn},
 };
 
@@ -224,22 +224,24 @@ impl Reconcile<'_> {
         let turn = entry.with(|state| {
             let stream = state.streaming;
             let written = self.written.as_ref();
-            state.run.next(lacking, written, |run, memory, vanished| {
-                decide::decide(&Observed {
-                    run,
-                    workspace: &workspace.view,
-                    namespace_allowed,
-                    memory,
-                    key_holder: key_holder.as_deref(),
-                    vanished,
-                    stream,
-                    call_delay,
-                    contract: &ctx.config.contract,
-                    settings: &ctx.config.settings,
-                    now: now(),
-                    wall: wall(),
+            state
+                .run
+                .next(lacking, written, |run, memory, deleted_without_release| {
+                    decide::decide(&Inputs {
+                        run,
+                        workspace: &workspace.view,
+                        namespace_allowed,
+                        memory,
+                        key_holder: key_holder.as_deref(),
+                        deleted_without_release,
+                        stream,
+                        call_delay,
+                        contract: &ctx.config.contract,
+                        settings: &ctx.config.settings,
+                        now: now(),
+                        wall: wall(),
+                    })
                 })
-            })
         });
         Some(Decided {
             run,
@@ -461,8 +463,9 @@ async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let namespace = meta.namespace.clone().unwrap_or_default();
     let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
     let generation = meta.generation.unwrap_or_default();
-    let describe =
-        |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
+    let describe = |status, what: &str| {
+        crate::decide::conditions::undecodable_run(status, what, generation, wall())
+    };
     undecodable::show(ctx, &api, bad, describe).await
 }
 

@@ -19,7 +19,7 @@ use crate::controller::{
         runs::RunEntry,
     },
 };
-use crate::decide::{Memory, Observed, Stream, WorkspaceView, run::settled};
+use crate::decide::{Inputs, Memory, Stream, WorkspaceView, run::settled};
 use crate::util::error_chain;
 
 /// Interval at which TTLs are compared with the wall clock, which may step.
@@ -86,13 +86,13 @@ fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
         return None;
     }
     let ask = |memory: &Memory| {
-        settled(&Observed {
+        settled(&Inputs {
             run,
             workspace: &WorkspaceView::Unknown,
             namespace_allowed: None,
             memory,
             key_holder: None,
-            vanished: false,
+            deleted_without_release: false,
             stream: Stream::Closed,
             call_delay: None,
             contract: &ctx.config.contract,

@@ -19,11 +19,10 @@ use crate::controller::{
     },
 };
 use crate::decide::{
-    Learned, Stream, backoff,
+    Learned, Stream, delays,
     event_buffer::Received,
     failure::{Call, Capacity, FailedCall, Failure},
-    last_events::StreamEnd,
-    stream_pause::{self, Ended},
+    stream::{self, Ended, StreamEnd},
 };
 use crate::service::{EventStream, RunId, StreamItem};
 
@@ -84,8 +83,8 @@ impl StreamReader {
     async fn reopen(&mut self) {
         let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
-            let seed = backoff::seed(&self.entry.uid, self.failures);
-            sleep(backoff::delay(self.failures, None, seed)).await;
+            let seed = delays::seed(&self.entry.uid, self.failures);
+            sleep(delays::backoff(self.failures, None, seed)).await;
         }
         loop {
             // Boxed: the task of an open stream needs no room for it.
@@ -219,13 +218,13 @@ impl StreamReader {
         self.failures = self.failures.saturating_add(1);
         let settings = &self.ctx.config.settings;
         self.entry.with(|state| {
-            stream_pause::pause(&Ended {
+            stream::pause(&Ended {
                 failed,
                 asked,
                 failures: self.failures,
                 last: &state.run.memory.last_events,
                 polls: (settings.poll_min, settings.poll_max),
-                seed: backoff::seed(&self.entry.uid, self.failures),
+                seed: delays::seed(&self.entry.uid, self.failures),
             })
         })
     }
@@ -255,7 +254,7 @@ impl StreamReader {
 
     /// A part of `over` that depends on the object's uid.
     fn spread(&self, over: Duration) -> Duration {
-        let thousandths = u32::try_from(backoff::seed(&self.entry.uid, 0) % 1000);
+        let thousandths = u32::try_from(delays::seed(&self.entry.uid, 0) % 1000);
         over * thousandths.unwrap_or_default() / 1000
     }
 

@@ -15,9 +15,10 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
 };
 use crate::decide::{
-    Effect, backoff,
+    Effect,
+    claims::begins_submission,
+    delays,
     turn::{Outcome, Step},
-    workspace::in_use::begins_submission,
 };
 
 use super::live_read::{self, Found};
@@ -146,7 +147,7 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
     if matches!(error, WriteError::Gone) || conflict && n >= CONFLICTS {
         read_live(ctx, entry).await;
     }
-    let delay = || backoff::delay(n, None, backoff::seed(&entry.uid, n));
+    let delay = || delays::backoff(n, None, delays::seed(&entry.uid, n));
     match error {
         WriteError::Conflict | WriteError::Gone if n == 1 => AFTER_CONFLICT,
         WriteError::Conflict | WriteError::Gone => delay().min(AFTER_REFUSAL),

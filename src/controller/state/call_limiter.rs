@@ -16,10 +16,8 @@ use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
 use crate::controller::metrics::{Metrics, PauseCause};
 use crate::decide::{
-    backoff,
+    delays::{self, Bounds, TokenBucket, later},
     failure::Capacity,
-    time::later,
-    token_bucket::{Bounds, TokenBucket},
 };
 use crate::util::lock;
 
@@ -97,7 +95,7 @@ impl CallLimiter {
     pub(crate) fn new(key: WorkspaceKey, metrics: Arc<Metrics>) -> Self {
         let name = format!("{}/{}", key.namespace, key.name);
         Self {
-            calls: Mutex::new(Calls::new(backoff::seed(&name, 0))),
+            calls: Mutex::new(Calls::new(delays::seed(&name, 0))),
             key,
             metrics,
         }
@@ -346,7 +344,7 @@ impl Pauses {
             // The end of a call from before the pause is no evidence about the time after it. A 429 may only
             // make the pause longer.
             if let Capacity::TooMany(asked) = capacity {
-                self.pause_for(backoff::asked(asked), now);
+                self.pause_for(delays::asked(asked), now);
             }
             return None;
         }
@@ -381,7 +379,7 @@ impl Pauses {
         self.fresh = 0;
         self.one_first = true;
         let seed = self.seed.wrapping_add(self.number);
-        self.pause_for(backoff::delay(attempt, asked, seed), now);
+        self.pause_for(delays::backoff(attempt, asked, seed), now);
     }
 
     fn pause_for(&mut self, wait: Duration, now: Timestamp) {

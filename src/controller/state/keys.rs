@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 
 use crate::api::Run;
-use crate::decide::key_claim::{KeyClaim, created};
+use crate::decide::claims::{KeyClaim, created};
 use crate::util::lock;
 
 use super::run_store::Known;

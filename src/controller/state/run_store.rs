@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use crate::api::{Phase, Run, WorkspaceKey, finalizer, workspace_ref::WorkspaceKind};
 use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, Scope};
 use crate::decide::{
-    time::later,
-    workspace::in_use::{needs_any, needs_workspace, pinned_elsewhere},
+    claims::{needs_any, needs_workspace, pinned_elsewhere},
+    delays::later,
 };
 use crate::util::lock;
 

@@ -15,8 +15,7 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::metrics::Metrics;
 use crate::decide::{
-    Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
-    workspace::cached_token::Verified,
+    Session, WorkspaceView, delays::later, elsewhere, failure::ProbeTrigger, workspace::Verified,
 };
 use crate::service::{BaseUrl, Client, Credentials, HttpPool, Token};
 use crate::util::lock;
@@ -304,7 +303,7 @@ pub struct LastCheck {
     /// Whether the Workspace was found Ready.
     pub ready: bool,
     /// Whether the check failed and was passed over.
-    pub passed_over: bool,
+    pub failure_ignored: bool,
     /// Time of its end.
     pub at: Timestamp,
     /// Time of the next regular check.
@@ -399,8 +398,8 @@ impl Checks {
     }
 
     /// Whether the last check failed and was passed over.
-    pub fn passed_over(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.passed_over)
+    pub fn failure_ignored(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }
 
     /// Records that a check found that no call can be made. Returns the time since which that is so.

@@ -17,14 +17,9 @@ use crate::controller::{
 use crate::decide::{
     EventDraft, Session, WorkspaceView,
     conditions::Why,
-    events,
+    delays, events,
     failure::{Call, FailedCall, Failure},
-    workspace::{
-        cached_token::{Verified, outlives},
-        check::{Check, Obstacle},
-        probe::Assessment,
-        recheck::{self, Standing},
-    },
+    workspace::{self, Assessment, Check, Obstacle, Standing, Verified, outlives},
 };
 use crate::service::{
     BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, Credentials, Observer, Operation,
@@ -246,7 +241,7 @@ impl<K: Kind> Subject<'_, K> {
             (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
         };
         enqueue::set_state(self.ctx, self.entry, state);
-        recheck::pause(assessment.ready, &self.uid(), attempt, asked)
+        delays::next_check(assessment.ready, &self.uid(), attempt, asked)
     }
 
     /// The standing before a check. An earlier process's verification counts until this one has checked.
@@ -261,7 +256,7 @@ impl<K: Kind> Subject<'_, K> {
         };
         Standing {
             verified,
-            passed_over: self.entry.checks(|checks| checks.passed_over()),
+            failure_ignored: self.entry.checks(|checks| checks.failure_ignored()),
         }
     }
 
@@ -271,14 +266,14 @@ impl<K: Kind> Subject<'_, K> {
         self.entry.checks(|checks| checks.no_calls_since(now()));
         let mut state = Arc::unwrap_or_clone(self.entry.state());
         if let WorkspaceView::Ready(session) = &mut state.view {
-            session.submissions_blocked = recheck::still_blocked(
+            session.submissions_blocked = workspace::still_blocked(
                 session.submissions_blocked.take(),
                 assessment.submissions_blocked.clone(),
             );
             enqueue::set_state(self.ctx, self.entry, state);
         }
         let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
-        recheck::soon(&self.uid(), asked)
+        delays::check_again(&self.uid(), asked)
     }
 
     /// Open streams stay open as long as the failure may pass; the Runs repeat an outage in the words that

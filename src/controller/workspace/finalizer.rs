@@ -13,7 +13,7 @@ use crate::controller::{
     },
     state::run_store::Known,
 };
-use crate::decide::workspace::verdict::LISTED_RUNS;
+use crate::decide::workspace::LISTED_RUNS;
 use crate::service::BaseUrl;
 
 use super::kind::{Kind, Subject};

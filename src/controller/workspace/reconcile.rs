@@ -22,9 +22,9 @@ use crate::controller::{
     undecodable,
 };
 use crate::decide::{
-    self, WorkspaceView, backoff,
-    time::later,
-    workspace::{check::Obstacle, probe::assess, recheck},
+    self, WorkspaceView,
+    delays::{self, later},
+    workspace::{self, Obstacle, assess},
 };
 
 use super::kind::{Kind, Subject, key_of};
@@ -71,8 +71,9 @@ async fn show_undecodable<K: Kind>(
     set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
     let generation = bad.metadata.generation.unwrap_or_default();
-    let status =
-        |stored, what: &str| decide::undecodable::workspace(stored, what, generation, wall());
+    let status = |stored, what: &str| {
+        decide::conditions::undecodable_workspace(stored, what, generation, wall())
+    };
     undecodable::show(ctx, &api, bad, status).await
 }
 
@@ -175,8 +176,8 @@ impl<K: Kind> Subject<'_, K> {
             checks.failed_writes = checks.failed_writes.saturating_add(1);
             checks.failed_writes
         });
-        let seed = backoff::seed(&self.uid(), times);
-        backoff::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
+        let seed = delays::seed(&self.uid(), times);
+        delays::backoff(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
     }
 
     /// Checks the Workspace and applies the result. Returns the pause before the next check.
@@ -212,8 +213,8 @@ impl<K: Kind> Subject<'_, K> {
             .waits_for
             .as_ref()
             .is_some_and(|runs| !runs.is_empty());
-        let passed_over = recheck::passed_over(&check, standing);
-        let (pause, error) = if passed_over {
+        let failure_ignored = workspace::ignores_failure(&check, standing);
+        let (pause, error) = if failure_ignored {
             (self.ignore_first_failure(&check, &assessment), None)
         } else {
             // The session first, then the status: a reader of the status can rely on it.
@@ -234,7 +235,7 @@ impl<K: Kind> Subject<'_, K> {
             uid: self.uid(),
             generation,
             ready: assessment.ready,
-            passed_over,
+            failure_ignored,
             at,
             next: later(at, pause),
         };

@@ -21,7 +21,7 @@ use crate::controller::{
     context::Context,
     state::secrets::{Read, SecretName, Watched},
 };
-use crate::decide::{backoff, conditions::Why};
+use crate::decide::{conditions::Why, delays};
 use crate::util::error_chain;
 
 use super::namespaces;
@@ -178,8 +178,8 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
         let pause = if forbidden {
             AFTER_FORBIDDEN
         } else {
-            let seed = backoff::seed(name, failures);
-            backoff::delay(failures, None, seed).min(AFTER_FAILURE)
+            let seed = delays::seed(name, failures);
+            delays::backoff(failures, None, seed).min(AFTER_FAILURE)
         };
         sleep(pause).await;
     }

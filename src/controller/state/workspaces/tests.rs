@@ -188,7 +188,7 @@ fn checked(at: Timestamp) -> Checks {
         uid: "u".to_owned(),
         generation: 1,
         ready: true,
-        passed_over: false,
+        failure_ignored: false,
         at,
         next: later(at, Duration::from_mins(5)),
     };
@@ -303,7 +303,7 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
         uid: "w1".to_owned(),
         generation: 1,
         ready: false,
-        passed_over: false,
+        failure_ignored: false,
         at: Timestamp::UNIX_EPOCH,
         next: Timestamp::UNIX_EPOCH,
     };
