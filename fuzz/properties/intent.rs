@@ -12,8 +12,7 @@ use crate::api::names::{FINALIZER, INTENT_ANNOTATION};
 use crate::api::status::ResolvedWorkspace;
 use crate::api::{Run, RunSpec};
 use crate::decide::{
-    Decision, Effect, Memory, Observed, Session, Settings, Stream, WorkspaceView, decide,
-    request::body,
+    Decision, Effect, Inputs, Memory, Session, Settings, Stream, WorkspaceView, decide, request,
 };
 
 /// This process.
@@ -66,7 +65,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         base_url: "https://runs.example.com/api/v1".into(),
         identity: Some("ws-123".into()),
     };
-    decide(&Observed {
+    decide(&Inputs {
         run,
         workspace: &WorkspaceView::Ready(Session {
             number: 1,
@@ -76,7 +75,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         namespace_allowed: Some(true),
         memory: &Memory::default(),
         key_holder: None,
-        vanished: false,
+        deleted_without_release: false,
         stream: Stream::Closed,
         call_delay: None,
         contract: &CONTRACT,
@@ -92,12 +91,12 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
 }
 
 fn is_allowed(decision: &Decision, record: &IntentRecord, run: &Run) {
-    let bytes = body::body(&run.spec, 1).unwrap();
+    let bytes = request::body(&run.spec, 1).unwrap();
     match (&decision.effect, record) {
         // Only what the intent records, and only by its owner.
         (Some(Effect::Submit { key, body }), IntentRecord::Own(intent)) => {
             assert_eq!((&*intent.owner, &intent.key), (ME, key));
-            assert_eq!(intent.sha256, body::sha256(body));
+            assert_eq!(intent.sha256, crate::util::sha256(body));
             assert_eq!(body, &bytes);
         }
         (Some(Effect::Submit { .. }), _) => panic!("a POST without an intent"),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::Reason;
 use crate::api::contract::CodeClass;
-use crate::decide::backoff;
+use crate::decide::delays;
 use crate::decide::failure::{Call, Class, FailedCall, Failure, FailureKind, classify};
 use crate::service::send::{Head, PROBLEM, PROBLEM_BYTES, refused};
 use crate::service::text::lossy;
@@ -136,7 +136,7 @@ fn is_right(failed: &FailedCall) {
 
 fn waits_within_bounds(failure: &Failure) {
     for attempt in [1, 9, u32::MAX] {
-        let wait = backoff::delay(attempt, failure.retry_after, 7);
+        let wait = delays::backoff(attempt, failure.retry_after, 7);
         assert!(wait >= Duration::from_millis(500) && wait <= Duration::from_mins(10));
         let asked = failure
             .retry_after

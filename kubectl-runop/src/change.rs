@@ -8,7 +8,7 @@ use run_operator::api::run::DeletionPolicy;
 use run_operator::api::{Phase, RunSpec, names};
 use run_operator::checks::bounded;
 use run_operator::clock::wall;
-use run_operator::decide::gitops;
+use run_operator::decide::ttl;
 
 use crate::args::NamesArgs;
 use crate::cluster::Cluster;
@@ -141,7 +141,7 @@ pub(crate) fn orphan(run: &Run) -> Step {
 
 /// A tool that keeps the object may put the change back.
 fn warn_of_gitops(run: &Run) {
-    if let Some(tracker) = gitops::tracked_by(&run.metadata) {
+    if let Some(tracker) = ttl::tracked_by(&run.metadata) {
         eprintln!(
             "Warning: {} keeps {} (it carries {}) and may undo this; make the change there, too.",
             tracker.tool,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::Contract;
-use crate::decide::workspace::verdict::version_verdict;
+use crate::decide::workspace::version_verdict;
 use crate::util::error_chain;
 
 pub use cluster::{KubernetesVersion, MINIMUM, api_server};

@@ -9,7 +9,6 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{reflector::Store, watcher},
 };
-use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, WorkspaceKind};
@@ -18,26 +17,21 @@ use crate::decide::{
     Settings, WorkspaceView,
     failure::{Class, FailedCall},
 };
-use crate::service::{AllowList, HttpPool};
+use crate::service::AllowList;
 
 use super::{
-    apiserver::{self, Maybe, event_recorder::Recorder, reconciler::Trigger},
+    apiserver::{self, Maybe, Scope, event_recorder::Recorder, reconciler::Trigger},
     leader::Leading,
     metrics::{Metrics, gauge},
     state::{
         keys::Keys,
+        places::StreamPlaces,
         run_store::{RunStore, Wakes},
         runs::TrackedRuns,
         secrets::SecretTable,
-        stream_places::StreamPlaces,
         workspaces::{WorkspaceState, Workspaces},
     },
 };
-
-/// Reads of Secrets and writes of Workspaces at the same time.
-const API_REQUESTS: usize = 32;
-/// Workspaces released at the same time: each lists all Runs that could need it.
-const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
 pub type NamespaceMeta = Maybe<PartialObjectMeta<Namespace>>;
@@ -77,120 +71,95 @@ impl Config {
     }
 }
 
-/// Inputs of the context.
-pub struct Shared {
+/// The watched objects other than Runs: for each a store per watched scope.
+pub struct Caches {
+    pub workspaces: Vec<Store<Maybe<Workspace>>>,
+    /// One store, or none if they are not served.
+    pub cluster_workspaces: Vec<Store<Maybe<ClusterWorkspace>>>,
+    /// None without ClusterWorkspaces.
+    pub namespaces: Vec<Store<NamespaceMeta>>,
+}
+
+/// Requests of reconciles, by kind.
+pub struct Triggers {
+    /// By namespace and uid.
+    pub runs: Trigger,
+    /// By namespace and name.
+    pub workspaces: Trigger,
+    /// By name.
+    pub cluster_workspaces: Trigger,
+}
+
+/// What all loops and tasks share.
+pub struct Context {
     pub client: kube::Client,
     pub config: Config,
-    /// Enqueues Runs.
-    pub run_trigger: Trigger,
-    /// Enqueues Workspaces.
-    pub workspace_trigger: Trigger,
-    /// Enqueues ClusterWorkspaces.
-    pub cluster_workspace_trigger: Trigger,
-    /// The Workspaces; one store per watched scope.
-    pub own_workspaces: Vec<Store<Maybe<Workspace>>>,
-    /// The ClusterWorkspaces; one store, or none if they are not served.
-    pub cluster_workspaces: Vec<Store<Maybe<ClusterWorkspace>>>,
-    /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
-    pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
+    /// Publishes Kubernetes Events.
+    pub recorder: Arc<Recorder>,
     /// Leadership: nothing is done for an object while another process leads.
     pub leading: Leading,
     /// Cancelled at shutdown: no new call is started.
     pub shutdown: CancellationToken,
-}
-
-/// Context shared by all loops and tasks.
-pub struct Context {
-    shared: Shared,
-    /// Stores that have no first list yet.
-    unfilled: AtomicUsize,
-    /// The tracked Runs.
-    pub tracked_runs: TrackedRuns,
-    /// Verified Workspaces.
-    pub workspaces: Workspaces,
-    /// The connections to services.
-    pub http: HttpPool,
-    /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
-    pub api_requests: Semaphore,
-    /// Limit on Workspaces released at the same time.
-    pub removals: Semaphore,
-    /// The Secrets that Workspaces name.
-    pub secrets: SecretTable,
-    /// The places for event streams.
-    pub streams: Arc<StreamPlaces>,
-    /// Publishes Kubernetes Events.
-    pub recorder: Arc<Recorder>,
+    pub triggers: Triggers,
+    pub caches: Caches,
+    /// Stores that have no first list yet, those of the Runs included.
+    pub unfilled: AtomicUsize,
     /// All Runs that the watch has shown.
     pub runs: RunStore,
+    /// The Runs that need something, with what this process remembers of them.
+    pub tracked_runs: TrackedRuns,
     /// Runs to be reconciled because something else has changed.
     pub wakes: Wakes,
     /// Holders of idempotency keys.
     pub keys: Keys,
+    /// Verified Workspaces.
+    pub workspaces: Workspaces,
+    /// The Secrets that Workspaces name.
+    pub secrets: SecretTable,
+    /// The places for event streams.
+    pub streams: Arc<StreamPlaces>,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
 }
 
-impl std::ops::Deref for Context {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 impl Context {
-    /// A context with empty state.
-    pub fn new(shared: Shared) -> Self {
-        let streams = gauge(shared.config.max_streams);
-        shared.metrics.stream_limit.set(streams);
+    /// A context with empty state. `scopes` are those of the Runs and Workspaces.
+    pub fn new(
+        client: kube::Client,
+        config: Config,
+        metrics: Arc<Metrics>,
+        leading: Leading,
+        shutdown: CancellationToken,
+        scopes: &[Scope],
+        caches: Caches,
+    ) -> Self {
+        metrics.stream_limit.set(gauge(config.max_streams));
+        let process = &config.settings.process;
+        let cluster = vec![Scope::All; caches.cluster_workspaces.len()];
+        let trigger = |controller, scopes: &[Scope]| Trigger::new(controller, scopes, &metrics);
         Self {
-            streams: Arc::new(StreamPlaces::new(shared.config.max_streams)),
-            recorder: Arc::new(Recorder::new(
-                shared.client.clone(),
-                &shared.config.settings.process,
-                Arc::clone(&shared.metrics),
-            )),
-            tracked_runs: TrackedRuns::default(),
-            workspaces: Workspaces::default(),
-            http: HttpPool::default(),
-            api_requests: Semaphore::new(API_REQUESTS),
-            removals: Semaphore::new(REMOVALS),
-            secrets: SecretTable::default(),
+            recorder: Arc::new(Recorder::new(client.clone(), process, Arc::clone(&metrics))),
+            triggers: Triggers {
+                runs: trigger("run", scopes),
+                workspaces: trigger("workspace", scopes),
+                cluster_workspaces: trigger("clusterworkspace", &cluster),
+            },
+            unfilled: AtomicUsize::new(2 * scopes.len() + cluster.len() + caches.namespaces.len()),
+            caches,
             runs: RunStore::default(),
+            tracked_runs: TrackedRuns::default(),
             wakes: Wakes::default(),
             keys: Keys::default(),
+            workspaces: Workspaces::default(),
+            secrets: SecretTable::default(),
+            streams: Arc::new(StreamPlaces::new(config.max_streams)),
             calls: TaskTracker::new(),
-            unfilled: AtomicUsize::new(
-                // The Runs' and the Workspaces' of each scope.
-                2 * shared.own_workspaces.len()
-                    + shared.cluster_workspaces.len()
-                    + shared.namespaces.len(),
-            ),
-            shared,
-        }
-    }
-
-    /// Whether a Workspace is being deleted and admits no first submission.
-    pub fn submissions_closed(&self, key: &WorkspaceKey) -> bool {
-        let entry = self.workspaces.get(key);
-        entry.is_some_and(|entry| entry.submissions_closed())
-    }
-
-    /// Whether a Workspace is in a store.
-    pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
-        let WorkspaceKey {
-            kind,
-            namespace,
-            name,
-        } = key;
-        match kind {
-            WorkspaceKind::Workspace => {
-                apiserver::find(&self.own_workspaces, namespace, name).is_some()
-            }
-            WorkspaceKind::ClusterWorkspace => {
-                apiserver::find(&self.cluster_workspaces, "", name).is_some()
-            }
+            client,
+            config,
+            metrics,
+            leading,
+            shutdown,
         }
     }
 
@@ -199,27 +168,36 @@ impl Context {
         !self.shutdown.is_cancelled() && self.leading.holds()
     }
 
+    /// Requests a reconcile of a Run.
+    pub fn enqueue_run(&self, namespace: &str, uid: &str) {
+        self.triggers.runs.enqueue(namespace, uid);
+    }
+
     /// Requests a reconcile of a Workspace.
     pub fn enqueue_workspace(&self, key: &WorkspaceKey) {
-        let WorkspaceKey {
-            kind,
-            namespace,
-            name,
-        } = key;
-        match kind {
-            WorkspaceKind::Workspace => self.workspace_trigger.enqueue(namespace, name),
-            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.enqueue("", name),
+        let trigger = match key.kind {
+            WorkspaceKind::Workspace => &self.triggers.workspaces,
+            WorkspaceKind::ClusterWorkspace => &self.triggers.cluster_workspaces,
+        };
+        trigger.enqueue(&key.namespace, &key.name);
+    }
+
+    /// Whether a Workspace is in a store.
+    pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
+        let (namespace, name) = (&key.namespace, &key.name);
+        match key.kind {
+            WorkspaceKind::Workspace => {
+                apiserver::find(&self.caches.workspaces, namespace, name).is_some()
+            }
+            WorkspaceKind::ClusterWorkspace => {
+                apiserver::find(&self.caches.cluster_workspaces, namespace, name).is_some()
+            }
         }
     }
 
     /// Whether every store has its first list.
     pub fn synced(&self) -> bool {
         self.unfilled.load(Ordering::Acquire) == 0
-    }
-
-    /// Counts a store that has its first list. Returns whether it was the last one.
-    pub fn store_filled(&self) -> bool {
-        self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.

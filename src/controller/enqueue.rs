@@ -1,8 +1,8 @@
 //! Enqueues what a change concerns. The Runs of a Workspace are found by a scan of all Runs. Scans take a twentieth of a
 //! core at most, however many Workspaces change.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::api::WorkspaceKey;
@@ -19,63 +19,45 @@ use super::{
 /// Pause after a scan, as a multiple of its duration. With 10,000 Runs that have not ended it takes some milliseconds.
 const REST: u32 = 20;
 
-/// Enqueues the Runs that are asked for, until shutdown.
-pub(crate) async fn run(ctx: Arc<Context>) {
+/// Enqueues the Runs that are asked for, for ever.
+pub(crate) async fn wake_runs(ctx: Arc<Context>) {
     loop {
-        let asked = tokio::select! {
-            asked = ctx.wakes.next() => asked,
-            () = ctx.shutdown.cancelled() => return,
-        };
+        let asked = ctx.wakes.next().await;
         let began = Instant::now();
-        scan(&ctx, &asked);
-        tokio::select! {
-            () = tokio::time::sleep(began.elapsed() * REST) => {}
-            () = ctx.shutdown.cancelled() => return,
-        }
+        enqueue_runs(&ctx, |known| {
+            let [_, namespace, _] = known.identity();
+            let workspace = known.waits_for();
+            let changes = workspace.map(|workspace| Whose::concerning(namespace, workspace));
+            changes.is_some_and(|changes| changes.iter().any(|change| asked.contains(change)))
+        });
+        tokio::time::sleep(began.elapsed() * REST).await;
     }
 }
 
-fn scan(ctx: &Context, asked: &HashSet<Whose>) {
-    let mut concerned = Vec::new();
-    ctx.runs.each(|known: &Known| {
-        let [uid, namespace, _] = known.identity();
-        let workspace = known.waits_for();
-        let changes = workspace.map(|workspace| Whose::concerning(namespace, workspace));
-        if changes
-            .iter()
-            .flatten()
-            .any(|change| asked.contains(change))
-        {
-            concerned.push((namespace.to_owned(), uid.to_owned()));
+/// Enqueues those of all Runs that are `wanted`.
+pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
+    let mut found = Vec::new();
+    ctx.runs.each(|known| {
+        if wanted(known) {
+            let [uid, namespace, _] = known.identity();
+            found.push((namespace.to_owned(), uid.to_owned()));
         }
     });
-    for (namespace, uid) in concerned {
-        ctx.run_trigger.enqueue(&namespace, &uid);
+    for (namespace, uid) in found {
+        ctx.enqueue_run(&namespace, &uid);
     }
-}
-
-/// Enqueues the Runs of the Workspace that have not ended or are being deleted.
-pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
-    ctx.wakes.ask(Whose::Workspace(key.clone()));
 }
 
 /// Sets the state of a Workspace, and enqueues its Runs if it changed.
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
     if entry.set(state) {
-        runs_of(ctx, &entry.key);
+        ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
     }
-}
-
-/// Enqueues the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
-pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
-    ctx.wakes.ask(of.map_or(Whose::AllTenants, |namespace| {
-        Whose::Tenants(namespace.to_owned())
-    }));
 }
 
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
-    if ctx.store_filled() {
+    if ctx.unfilled.fetch_sub(1, Ordering::AcqRel) == 1 {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
         ctx.wakes.ask(Whose::All);
     }
@@ -100,15 +82,18 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
 /// Carries out the consequences of a change in the store.
 pub(crate) fn follow(ctx: &Context, change: &Change) {
     let next_of_key = match &change.new {
-        Some(known) => ctx.keys.seen(known),
-        None => ctx.keys.gone(&change.uid),
+        Some(known) => ctx.keys.update(known),
+        None => ctx.keys.remove(&change.uid),
     };
     if let Some((namespace, uid)) = next_of_key {
-        ctx.run_trigger.enqueue(&namespace, &uid);
+        ctx.enqueue_run(&namespace, &uid);
     }
-    if let Some(key) = change.unneeded()
-        && ctx.submissions_closed(&key)
-    {
+    // It is being deleted, and perhaps waited for this Run.
+    let closed = |key: &WorkspaceKey| {
+        let entry = ctx.workspaces.get(key);
+        entry.is_some_and(|entry| entry.submissions_closed())
+    };
+    if let Some(key) = change.unneeded().filter(closed) {
         ctx.enqueue_workspace(&key);
     }
     match &change.new {
@@ -116,7 +101,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
         // Its memory is forgotten by a reconcile, which may be under way.
         Some(known) => {
             let [uid, namespace, _] = known.identity();
-            ctx.run_trigger.enqueue(namespace, uid);
+            ctx.enqueue_run(namespace, uid);
         }
         None => {}
     }

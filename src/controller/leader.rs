@@ -23,7 +23,7 @@ use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::wall;
-use crate::decide::backoff;
+use crate::decide::delays;
 use crate::util::error_chain;
 
 use super::metrics::Metrics;
@@ -34,44 +34,30 @@ mod tests;
 /// Pause before leadership is checked again. A term that has passed may be renewed, and nothing wakes a waiting task
 /// then.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
+/// A term without an end: thirty years.
+const FOREVER: Duration = Duration::from_hours(24 * 365 * 30);
 /// Leaves room for a failed renewal and one retry before the deadline; client-go's factor.
 const RETRY_ROOM: f64 = 1.2;
 
-/// Whether this process leads.
-#[derive(Clone, Copy, Debug)]
-enum Term {
-    /// There is no election.
-    Unlimited,
-    /// Another process leads, or none.
-    Standby,
-    /// This process leads, at least until then.
-    Until(Instant),
-}
-
-/// Leadership of this process, for the rest of the program.
+/// Leadership of this process: the end of its term, which renewals put off. `None`: another process leads, or none.
 #[derive(Clone, Debug)]
-pub struct Leading(watch::Receiver<Term>);
+pub struct Leading(watch::Receiver<Option<Instant>>);
 
 impl Leading {
     /// Leadership without an election: this process acts from its start.
     pub fn always() -> Self {
-        Self(watch::channel(Term::Unlimited).1)
+        Self(watch::channel(Some(Instant::now() + FOREVER)).1)
     }
 
     /// Whether this process may begin an effect. If a leader was stopped for a while and continues, this shows that its
     /// term has passed, even before it reads its Lease.
     pub fn holds(&self) -> bool {
-        match *self.0.borrow() {
-            Term::Unlimited => true,
-            Term::Standby => false,
-            Term::Until(end) => Instant::now() < end,
-        }
+        self.0.borrow().is_some_and(|end| Instant::now() < end)
     }
 
     /// Waits until this process leads; forever if the election ends before.
     pub async fn begun(mut self) {
-        let led = self.0.wait_for(|term| !matches!(term, Term::Standby));
-        if led.await.is_err() {
+        if self.0.wait_for(Option::is_some).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -140,7 +126,7 @@ pub enum Lost {
 pub struct Elector {
     api: Api<Lease>,
     election: Election,
-    term: watch::Sender<Term>,
+    term: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
     /// Failed attempts in a row.
     failures: u32,
@@ -157,7 +143,7 @@ impl Elector {
         metrics: Arc<Metrics>,
     ) -> (Self, Leading) {
         metrics.set_leader(name, false);
-        let (term, seen) = watch::channel(Term::Standby);
+        let (term, seen) = watch::channel(None);
         let elector = Self {
             api,
             election: Election::new(name, identity, timing, Instant::now()),
@@ -187,19 +173,17 @@ impl Elector {
                 Step::End(end) => break end,
             }
         };
-        self.term.send_replace(Term::Standby);
+        self.term.send_replace(None);
         self.metrics.set_leader(&self.election.name, false);
         end
     }
 
     async fn read(&mut self) {
         let (api, name) = (self.api.clone(), self.election.name.clone());
-        let Some(found) = self.answer(Instant::now(), api.get_opt(&name)).await else {
-            self.election.failed(Instant::now());
-            return;
-        };
         let before = self.election.holder().map(str::to_owned);
-        self.election.read(Instant::now(), found);
+        if let Some(found) = self.answer(Instant::now(), api.get_opt(&name)).await {
+            self.election.read(Instant::now(), found);
+        }
         if let Some(holder) = self.election.holder()
             && before.as_deref() != Some(holder)
             && self.election.leads_until().is_none()
@@ -216,22 +200,18 @@ impl Elector {
         } else {
             self.answer(sent, api.create(&params, lease)).await
         };
-        let Some(stored) = written else {
-            self.election.failed(Instant::now());
-            return;
-        };
+        let Some(stored) = written else { return };
         self.election.written(sent, stored);
-        if let Some(until) = self.election.leads_until() {
-            let before = self.term.send_replace(Term::Until(until));
-            if matches!(before, Term::Standby) {
-                self.metrics.set_leader(&name, true);
-                tracing::info!(lease.name = %name, "leading; reconciling begins");
-            }
+        if let Some(until) = self.election.leads_until()
+            && self.term.send_replace(Some(until)).is_none()
+        {
+            self.metrics.set_leader(&name, true);
+            tracing::info!(lease.name = %name, "leading; reconciling begins");
         }
     }
 
-    /// The answer to a call for the Lease, if there is one. The call leaves time for another, and ends before this
-    /// process's term.
+    /// The answer to a call for the Lease. Without one the election has failed in it. The call leaves time for another,
+    /// and ends before this process's term.
     async fn answer<T>(
         &mut self,
         sent: Instant,
@@ -240,7 +220,11 @@ impl Elector {
         let until = self.election.leads_until();
         let most = sent + self.election.timing.renew / 2;
         let end = until.map_or(most, |until| until.min(most));
-        let error = match timeout_at(end.into(), call).await {
+        let answer = timeout_at(end.into(), call).await;
+        if !matches!(answer, Ok(Ok(_))) {
+            self.election.failed(Instant::now());
+        }
+        let error = match answer {
             Ok(Ok(answer)) => {
                 self.failures = 0;
                 return Some(answer);
@@ -325,11 +309,11 @@ impl Election {
     /// The next step; `clock` is the time that the record shows to people.
     fn next(&mut self, now: Instant, clock: Timestamp) -> Step {
         let until = self.leads_until();
-        if self.resigns && until.is_none_or(|until| now >= until) {
-            return Step::End(Ok(()));
-        }
-        if until.is_some_and(|until| now >= until) {
-            return Step::End(Err(Lost::NotRenewed(self.timing.renew)));
+        match until {
+            Some(until) if now < until => {}
+            _ if self.resigns => return Step::End(Ok(())),
+            Some(_) => return Step::End(Err(Lost::NotRenewed(self.timing.renew))),
+            None => {}
         }
         if now < self.due {
             return Step::Wait(until.map_or(self.due, |until| until.min(self.due)));
@@ -393,7 +377,7 @@ impl Election {
     /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
     /// the identity, so that several processes don't ask at the same time.
     fn pause(&self) -> Duration {
-        let spread = u32::try_from(backoff::seed(&self.identity, 0) % 200).unwrap_or_default();
+        let spread = u32::try_from(delays::seed(&self.identity, 0) % 200).unwrap_or_default();
         self.timing.retry * (1000 - spread) / 2000
     }
 

@@ -6,18 +6,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use kube::{
-    Api, Resource,
-    runtime::reflector::{Store, store, store::Writer},
-};
+use kube::{Api, runtime::reflector::store};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ClusterWorkspace, Workspace};
-
 use super::{
-    apiserver::{Maybe, reconciler::Trigger, scope::Scope},
-    context::{Config, Context, NamespaceMeta, Shared},
+    apiserver::Scope,
+    context::{Caches, Config, Context},
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
@@ -28,11 +23,10 @@ use super::{
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    /// Of each scope.
-    workspaces: Vec<Writer<Maybe<Workspace>>>,
-    /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Vec<Writer<Maybe<ClusterWorkspace>>>,
-    namespaces: Vec<Writer<NamespaceMeta>>,
+    /// The loops that reconcile Runs.
+    run_loops: Vec<BoxFuture<'static, ()>>,
+    /// All other loops.
+    loops: Vec<BoxFuture<'static, ()>>,
 }
 
 /// Interface for the health server, usable from any thread.
@@ -62,27 +56,48 @@ impl Controller {
         } else {
             (Vec::new(), Vec::new())
         };
-        let (own_workspaces, workspaces) = stores(&scopes);
-        let (shared_workspaces, cluster_workspaces) = stores(&cluster);
-        let (labels, namespaces) = stores(&labelled);
-        let shared = Shared {
-            client,
-            config,
-            run_trigger: Trigger::new("run", &scopes, &metrics),
-            workspace_trigger: Trigger::new("workspace", &scopes, &metrics),
-            cluster_workspace_trigger: Trigger::new("clusterworkspace", &cluster, &metrics),
-            cluster_workspaces: shared_workspaces,
+        // For each scope a store, and what fills it.
+        let (own, workspaces): (_, Vec<_>) = scopes.iter().map(|_| store()).unzip();
+        let (shared, cluster_workspaces): (_, Vec<_>) = cluster.iter().map(|_| store()).unzip();
+        let (labels, namespaces): (_, Vec<_>) = labelled.iter().map(|_| store()).unzip();
+        let caches = Caches {
+            workspaces: own,
+            cluster_workspaces: shared,
             namespaces: labels,
-            own_workspaces,
-            metrics,
-            leading,
-            shutdown,
         };
+        let ctx = Context::new(client, config, metrics, leading, shutdown, &scopes, caches);
+        let ctx = Arc::new(ctx);
+        let host = || Arc::clone(&ctx);
+        let until_shutdown = |task: BoxFuture<'static, ()>| {
+            let shutdown = ctx.shutdown.clone();
+            shutdown.run_until_cancelled_owned(task).map(drop).boxed()
+        };
+        let runs = ctx.triggers.runs.reconcilers();
+        let run_loops = runs.map(|reconciler| watch_events::runs(host(), reconciler).boxed());
+        let mut loops = vec![
+            until_shutdown(secrets::watch_named(host()).boxed()),
+            until_shutdown(secrets::read_unwatched(host()).boxed()),
+            until_shutdown(enqueue::wake_runs(host()).boxed()),
+            until_shutdown(run::settled::delete_expired(host()).boxed()),
+        ];
+        let own = ctx.triggers.workspaces.reconcilers();
+        for (reconciler, writer) in own.zip(workspaces) {
+            let api = reconciler.scope.api(ctx.client.clone());
+            loops.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
+        }
+        let shared = ctx.triggers.cluster_workspaces.reconcilers();
+        for (reconciler, writer) in shared.zip(cluster_workspaces) {
+            let api = Api::all(ctx.client.clone());
+            loops.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
+        }
+        for (scope, writer) in labelled.into_iter().zip(namespaces) {
+            let labels = watch_events::namespaces(host(), scope, writer);
+            loops.push(until_shutdown(labels.boxed()));
+        }
         Self {
-            ctx: Arc::new(Context::new(shared)),
-            workspaces,
-            cluster_workspaces,
-            namespaces,
+            run_loops: run_loops.collect(),
+            loops,
+            ctx,
         }
     }
 
@@ -98,57 +113,21 @@ impl Controller {
     /// Runs until shutdown, then until the reconciles and calls in flight have ended. Returns whether shutdown was
     /// requested. A loop that ends early shuts down the others.
     pub async fn run(self) -> bool {
-        let Self {
-            ctx,
-            workspaces,
-            cluster_workspaces,
-            namespaces,
-        } = self;
-        let (host, client) = (|| Arc::clone(&ctx), || ctx.client.clone());
-        let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
-        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for reconciler in ctx.run_trigger.reconcilers() {
-            run_loops.push(watch_events::runs(host(), reconciler).boxed());
-        }
-        for (reconciler, writer) in ctx.workspace_trigger.reconcilers().zip(workspaces) {
-            let api = reconciler.scope.api(client());
-            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
-        }
-        let shared = ctx.cluster_workspace_trigger.reconcilers();
-        for (reconciler, writer) in shared.zip(cluster_workspaces) {
-            let api = Api::all(client());
-            tasks.push(watch_events::workspaces(host(), reconciler, api, writer).boxed());
-        }
-        let scopes = Scope::of(&ctx.config.namespaces);
-        for (scope, writer) in scopes.into_iter().zip(namespaces) {
-            tasks.push(watch_events::namespaces(host(), scope, writer).boxed());
-        }
+        let (ctx, asked) = (&self.ctx, &self.ctx.shutdown);
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
-        tasks.push(secrets::follow(Arc::clone(&ctx)).boxed());
-        tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
-        tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
-        let asked = &ctx.shutdown;
         // What no call's task has written, is written once no reconcile is in flight.
         let runs = async {
-            let early = all(run_loops, asked).await;
-            run::reconcile::finish(&ctx).await;
+            let early = all(self.run_loops, asked).await;
+            run::reconcile::finish(ctx).await;
             early
         };
-        let (runs_early, early) = tokio::join!(runs, all(tasks, asked));
+        let (runs_early, early) = tokio::join!(runs, all(self.loops, asked));
         for entry in ctx.tracked_runs.all() {
             entry.close_stream();
         }
         ctx.recorder.close(delivery).await;
         !(runs_early || early)
     }
-}
-
-/// A store for each scope, and what fills it.
-fn stores<K>(scopes: &[Scope]) -> (Vec<Store<K>>, Vec<Writer<K>>)
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    scopes.iter().map(|_| store()).unzip()
 }
 
 /// Runs the tasks until all have ended. If one ends early, all are shut down: its objects would be served by no loop,

@@ -30,6 +30,6 @@ mod undecodable;
 mod watch_events;
 mod workspace;
 
-pub use apiserver::{BoundedRetry, CountRequests, ThrottleWatches};
+pub use apiserver::{BoundedRetry, CountRequests, throttle_watches};
 pub use context::Config;
 pub use manager::{Controller, Probe};

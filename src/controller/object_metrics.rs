@@ -15,7 +15,7 @@ use crate::clock::wall;
 use super::{
     apiserver::Maybe,
     context::Context,
-    metrics::{Counts, Metrics, gauge, labels::STATUSES, set_reasons},
+    metrics::{Counts, Metrics, OTHER, STATUSES, gauge, reason},
     state::run_store::Known,
     workspace::kind::Kind,
 };
@@ -29,15 +29,15 @@ pub(crate) fn take(ctx: &Context) {
     let mut not_ready = Counts::new();
     workspaces::<Workspace>(ctx, &mut not_ready);
     workspaces::<ClusterWorkspace>(ctx, &mut not_ready);
-    set_reasons(&ctx.metrics.workspaces_not_ready, &not_ready);
+    ctx.metrics.set_not_ready(&not_ready);
 }
 
 /// Sets the gauges of the reconciles in flight, which every process has.
 pub(crate) fn take_reconciles(ctx: &Context) {
     let all = [
-        ("run", &ctx.run_trigger),
-        ("workspace", &ctx.workspace_trigger),
-        ("clusterworkspace", &ctx.cluster_workspace_trigger),
+        ("run", &ctx.triggers.runs),
+        ("workspace", &ctx.triggers.workspaces),
+        ("clusterworkspace", &ctx.triggers.cluster_workspaces),
     ];
     for (controller, trigger) in all {
         let (count, longest) = trigger.in_flight();
@@ -45,11 +45,14 @@ pub(crate) fn take_reconciles(ctx: &Context) {
     }
 }
 
+fn add(counts: &mut Counts, of: &'static str) {
+    *counts.entry(of).or_default() += 1;
+}
+
 #[derive(Default)]
 struct RunCounts {
-    phases: Counts<Phase>,
-    /// `None`: reasons that this version doesn't know.
-    stalled: Counts<Option<Reason>>,
+    phases: Counts,
+    stalled: Counts,
     /// Runs that may have a run whose `runId` is not known.
     in_doubt: usize,
     /// Time of the oldest intent among them.
@@ -61,8 +64,8 @@ impl RunCounts {
     fn add(&mut self, known: &Known) {
         let phase = match known {
             Known::Active(run) => {
-                if let Some(reason) = stalled(run) {
-                    *self.stalled.entry(Reason::named(reason)).or_default() += 1;
+                if let Some(text) = stalled(run) {
+                    add(&mut self.stalled, reason(text));
                 }
                 if let Some(since) = doubt(run) {
                     self.in_doubt += 1;
@@ -73,22 +76,19 @@ impl RunCounts {
             Known::Bad(bad) => {
                 // Without the finalizer the operator does not manage it.
                 if finalizer::present(&bad.metadata) {
-                    *self.stalled.entry(Some(Reason::RunInvalid)).or_default() += 1;
+                    add(&mut self.stalled, Reason::RunInvalid.as_str());
                 }
                 None
             }
             Known::Ended(ended) => Some(ended.phase),
             Known::Gone(_) => return,
         };
-        *self
-            .phases
-            .entry(phase.unwrap_or(Phase::Pending))
-            .or_default() += 1;
+        let phase = phase.unwrap_or(Phase::Pending);
+        add(&mut self.phases, phase.as_str());
     }
 
     fn show(&self, metrics: &Metrics) {
-        metrics.set_phases(&self.phases);
-        set_reasons(&metrics.runs_stalled, &self.stalled);
+        metrics.set_runs(&self.phases, &self.stalled);
         metrics.runs_in_doubt.set(gauge(self.in_doubt));
         // The intent's time was taken from the wall clock.
         let age = |since| wall().duration_since(since).as_secs().max(0);
@@ -115,28 +115,28 @@ fn doubt(run: &Run) -> Option<Timestamp> {
     }
 }
 
-fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut Counts<Option<Reason>>) {
+fn workspaces<K: Kind>(ctx: &Context, not_ready: &mut Counts) {
     let mut by_status = Counts::new();
     for object in K::stores(ctx).iter().flat_map(Store::state) {
         let (status, reason) = ready(&object);
-        *by_status.entry(status).or_default() += 1;
+        add(&mut by_status, status);
         if status != "True" {
-            *not_ready.entry(reason).or_default() += 1;
+            add(not_ready, reason);
         }
     }
     ctx.metrics.set_ready(K::KIND, &by_status);
 }
 
 /// Status and reason of the Ready condition. A Workspace that can't be decoded is not Ready, whatever its last status.
-fn ready<K: Kind>(object: &Maybe<K>) -> (&'static str, Option<Reason>) {
+fn ready<K: Kind>(object: &Maybe<K>) -> (&'static str, &'static str) {
     let Maybe::Good(workspace) = object else {
-        return ("False", Some(Reason::WorkspaceInvalid));
+        return ("False", Reason::WorkspaceInvalid.as_str());
     };
     let status = workspace.stored();
     let ready = status.and_then(|s| find(&s.conditions, ConditionType::Ready));
     let known = |ready: &Condition| STATUSES.into_iter().find(|status| *status == ready.status);
     let status = ready.and_then(known).unwrap_or("Unknown");
-    (status, ready.and_then(|ready| Reason::named(&ready.reason)))
+    (status, ready.map_or(OTHER, |ready| reason(&ready.reason)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{
     apiserver::{
         self, BadObject, Object,
         patch::{self, WriteError},
-        reconciled::{Action, ReconcileError, Reconciled},
+        reconciler::{Action, ReconcileError, Reconciled},
     },
     context::Context,
 };
@@ -37,46 +37,43 @@ where
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    let written = write(api, bad, describe).await;
-    let again = again(&written);
-    if let Err(error) = written
-        && again != Action::await_change()
-    {
-        tracing::warn!(
-            k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
-            error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
-        );
-    }
-    Err(failed.again(again))
+    Err(failed.again(show_in_status(api, bad, describe).await))
 }
 
-/// Time of the next attempt, by the result of the write. After a conflict the watch delivers a newer version.
-fn again(written: &Result<(), WriteError>) -> Action {
-    match written {
-        Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => Action::await_change(),
-        Err(_) => Action::requeue(AGAIN),
-    }
-}
-
-async fn write<K, S>(
+/// Shows it in the status. Returns the time of the next attempt, if it failed.
+async fn show_in_status<K, S>(
     api: &Api<K>,
     bad: &BadObject,
     describe: impl FnOnce(S, &str) -> S,
-) -> Result<(), WriteError>
+) -> Action
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
-    let name = bad.metadata.name.as_deref().unwrap_or_default();
-    let read = apiserver::read_status::<K, S>(api, name);
-    let Some((meta, stored)) = patch::bounded(read).await? else {
-        return Ok(());
+    let meta = &bad.metadata;
+    let write = async {
+        let name = meta.name.as_deref().unwrap_or_default();
+        let read = apiserver::read_status::<K, S>(api, name);
+        let Some((live, stored)) = patch::bounded(read).await? else {
+            return Ok(());
+        };
+        let status = describe(stored.clone(), &bad.error);
+        if live.uid != meta.uid || status == stored {
+            return Ok(());
+        }
+        patch::write_status_of(api, &live, &status).await
     };
-    let status = describe(stored.clone(), &bad.error);
-    if meta.uid != bad.metadata.uid || status == stored {
-        return Ok(());
+    match write.await {
+        // After a conflict the watch delivers a newer version.
+        Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => Action::await_change(),
+        Err(error) => {
+            tracing::warn!(
+                k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
+                error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
+            );
+            Action::requeue(AGAIN)
+        }
     }
-    patch::write_status_of(api, &meta, &status).await
 }
 
 #[cfg(test)]
@@ -115,7 +112,7 @@ mod tests {
     }
 
     fn describe(status: RunStatus, what: &str) -> RunStatus {
-        crate::decide::undecodable::run(status, what, 1, wall())
+        crate::decide::conditions::undecodable_run(status, what, 1, wall())
     }
 
     /// Proves: F-undecodable
@@ -136,12 +133,9 @@ mod tests {
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let written = write::<Run, _>(&api, &bad, describe).await;
-        assert_eq!(
-            super::again(&written) == Action::requeue(Duration::from_mins(1)),
-            again,
-            "{written:?}"
-        );
+        let next = show_in_status::<Run, _>(&api, &bad, describe).await;
+        let expected = again.then_some(Duration::from_mins(1));
+        assert_eq!(next.pause(), expected);
     }
 
     /// Proves: P-guarded-writes
@@ -159,8 +153,8 @@ mod tests {
         let bad = bad(&text("u"));
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
-        let written = write::<Run, _>(&api, &bad, describe).await;
-        assert!(written.is_ok(), "{written:?}");
+        let next = show_in_status::<Run, _>(&api, &bad, describe).await;
+        assert_eq!(next, Action::await_change());
     }
 
     /// Proves: F-undecodable
@@ -168,7 +162,8 @@ mod tests {
     fn each_kind_shows_a_reason_of_its_own() {
         let run = describe(RunStatus::default(), "its spec");
         let workspace = WorkspaceStatus::default();
-        let workspace = crate::decide::undecodable::workspace(workspace, "its spec", 1, wall());
+        let workspace =
+            crate::decide::conditions::undecodable_workspace(workspace, "its spec", 1, wall());
         for (conditions, reason) in [
             (run.conditions, "RunInvalid"),
             (workspace.conditions, "WorkspaceInvalid"),

@@ -13,14 +13,13 @@ use crate::api::Run;
 
 use super::{
     apiserver::{
-        self, Maybe, Object,
+        self, Maybe, Object, Scope,
         reconciler::{Name, Reconcile, Reconciler},
-        scope::Scope,
     },
     context::{Context, NamespaceMeta},
     enqueue,
     run::{self, settled},
-    state::run_store::Known,
+    state::run_store::{Known, Whose},
     workspace::{
         self,
         kind::{Kind, key_of},
@@ -44,7 +43,12 @@ pub(crate) async fn runs(ctx: Arc<Context>, reconciler: Arc<Reconciler>) {
     let most = usize::from(ctx.config.max_concurrent_reconciles);
     let of_scope = scope.clone();
     let apply = move |ctx: &Context, event| show_run(ctx, &of_scope, event);
-    let request_all = |ctx: &Context| request_runs(ctx, &scope);
+    let request_all = |ctx: &Context| {
+        enqueue::enqueue_runs(ctx, |known| {
+            let [_, namespace, _] = known.identity();
+            scope.covers(namespace) && !matches!(known, Known::Ended(_))
+        });
+    };
     serve(&ctx, reconciler, api, apply, request_all, most, find).await;
 }
 
@@ -68,20 +72,6 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
             let last = entry.and_then(|entry| entry.last_version(run.good()));
             enqueue::follow(ctx, &ctx.runs.gone(uid, last));
         }
-    }
-}
-
-/// Requests every Run of a scope that may need something.
-fn request_runs(ctx: &Context, scope: &Scope) {
-    let mut all = Vec::new();
-    ctx.runs.each(|known| {
-        let [uid, namespace, _] = known.identity();
-        if scope.covers(namespace) && !matches!(known, Known::Ended(_)) {
-            all.push((namespace.to_owned(), uid.to_owned()));
-        }
-    });
-    for (namespace, uid) in all {
-        ctx.run_trigger.enqueue(&namespace, &uid);
     }
 }
 
@@ -126,7 +116,7 @@ pub(crate) async fn workspaces<K: Kind>(
     serve(&ctx, reconciler, api, apply, request_all, most, find).await;
 }
 
-/// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
+/// Follows the labels of the namespaces in `scope` for ever, and enqueues the Runs concerned.
 pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writer<NamespaceMeta>) {
     let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
     let config = ctx.config.watcher();
@@ -138,14 +128,11 @@ pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writ
         writer.apply_watcher_event(&event);
         match event {
             Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
-            Event::InitDone => enqueue::tenants(ctx, None),
-            Event::Apply(namespace) => enqueue::tenants(ctx, Some(&namespace.name_any())),
+            Event::InitDone => ctx.wakes.ask(Whose::AllTenants),
+            Event::Apply(namespace) => ctx.wakes.ask(Whose::Tenants(namespace.name_any())),
         }
     };
-    tokio::select! {
-        () = follow(&ctx, apiserver::watch(api, config), apply) => {}
-        () = ctx.shutdown.cancelled() => {}
-    }
+    read_events(&ctx, apiserver::watch(api, config), apply).await;
 }
 
 /// Follows a watch, and once this process leads reconciles what is requested, until shutdown. A standby only fills its
@@ -162,7 +149,7 @@ async fn serve<K: Object>(
     let host = Arc::clone(ctx);
     let watch = apiserver::watch(api, ctx.config.watcher());
     // In a task of its own: decoding delays no reconcile.
-    let followed = tokio::spawn(async move { follow(&host, watch, apply).await });
+    let followed = tokio::spawn(async move { read_events(&host, watch, apply).await });
     let followed = AbortOnDropHandle::new(followed);
     let work = async {
         tokio::select! {
@@ -182,7 +169,7 @@ async fn serve<K: Object>(
 }
 
 /// Takes in what a watch shows, for ever.
-async fn follow<K>(
+async fn read_events<K>(
     ctx: &Context,
     events: impl Stream<Item = Event<K>>,
     mut apply: impl FnMut(&Context, Event<K>),

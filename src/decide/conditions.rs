@@ -1,10 +1,11 @@
-//! The conditions of a Run: the table in docs/conditions.md, one row per variant.
+//! The conditions of a Run: the table in docs/conditions.md, one row per variant. And those of an object that the
+//! operator can't decode: nothing is done for it until it changes.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{
-    ConditionType as Type, Phase, Reason,
+    ConditionType as Type, Phase, Reason, WorkspaceStatus,
     conditions::{self, ConditionUpdate},
     run::ReadyWhen,
     status::RunStatus,
@@ -12,6 +13,7 @@ use crate::api::{
 
 use super::truncate::{MAX_SENTENCES, cut};
 
+const LAST_STATE: &str = "The run has ended; its last state is mirrored.";
 const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often a stream waits for its place.
 const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
@@ -124,6 +126,12 @@ pub(crate) fn set_condition(
     conditions::set(conditions, update, generation, wall);
 }
 
+/// Whether two lists show the same but for messages and times.
+pub(crate) fn alike(a: &[Condition], b: &[Condition]) -> bool {
+    let shown = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
+    a.iter().map(shown).eq(b.iter().map(shown))
+}
+
 /// One row of the table.
 #[allow(
     clippy::struct_excessive_bools,
@@ -224,13 +232,7 @@ impl Row {
         let synced = if why.reason == Reason::RunNotFound {
             (false, why.clone())
         } else {
-            (
-                true,
-                Why::new(
-                    Reason::Mirrored,
-                    "The run has ended; its last state is mirrored.",
-                ),
-            )
+            (true, Why::new(Reason::Mirrored, LAST_STATE))
         };
         Self {
             phase,
@@ -245,4 +247,50 @@ impl Row {
             ..Self::pending(why)
         }
     }
+}
+
+const REMEDY: &str = "Correct it, or apply the CRDs of this operator's version.";
+
+/// The status of a Run that can't be decoded. `what` names the part, never its content. A Run that has ended stays as
+/// it is.
+pub fn undecodable_run(
+    mut status: RunStatus,
+    what: &str,
+    generation: i64,
+    now: Timestamp,
+) -> RunStatus {
+    if status.phase.is_some_and(Phase::terminal) {
+        return status;
+    }
+    let why = Why::new(
+        Reason::RunInvalid,
+        format!(
+            "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
+        ),
+    );
+    let blocked = Conditions::Blocked(why);
+    apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
+    status
+}
+
+/// The status of a Workspace that can't be decoded.
+pub fn undecodable_workspace(
+    mut status: WorkspaceStatus,
+    what: &str,
+    generation: i64,
+    now: Timestamp,
+) -> WorkspaceStatus {
+    let why = Why::new(
+        Reason::WorkspaceInvalid,
+        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}"),
+    );
+    status.observed_generation = Some(generation);
+    for (kind, holds) in [
+        (Type::Ready, Some(false)),
+        (Type::Reconciling, None),
+        (Type::Stalled, Some(true)),
+    ] {
+        set_condition(&mut status.conditions, kind, holds, &why, generation, now);
+    }
+    status
 }

@@ -10,7 +10,6 @@
 //! Imports the API and text rendering; no decision.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -20,11 +19,11 @@ use crate::api::{
     conditions::{find, is_true},
     contract::StateClass,
 };
-use crate::decide::{time::later, truncate::escaped};
+use crate::decide::{
+    delays::{RECENT, later},
+    truncate::escaped,
+};
 
-/// Time after a change in which another process still publishes it. Far less than the hour for which the API server
-/// keeps an Event.
-const RECENT: Duration = Duration::from_mins(5);
 /// Seconds. Of process time, where a stored time isn't at hand: what happens in an hour that the wall clock shows twice
 /// has an Event in each.
 const MINUTE: i64 = 60;
@@ -125,7 +124,7 @@ fn of_status(status: &RunStatus, now: Timestamp) -> impl Iterator<Item = EventDr
         stalled(status),
         suspended(status, now),
         cancelling(status),
-        in_trouble(status, now),
+        failing(status, now),
     ];
     let finished = is_true(&status.conditions, Type::Finished);
     let passing = passing.into_iter().filter(move |_| !finished);
@@ -211,7 +210,7 @@ fn cancelling(status: &RunStatus) -> Option<EventDraft> {
 }
 
 /// A call that fails and is repeated, or can't be made because the Workspace is missing or another one now.
-fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
+fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     if is_true(&status.conditions, Type::Stalled) {
         return None;
     }
@@ -221,7 +220,7 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
         shown(Type::Synced, "False"),
     ];
     let answer = status.last_error.as_ref().and_then(|e| e.http_status);
-    let of = |condition| Some((trouble(condition, answer)?, condition));
+    let of = |condition| Some((shown_failure(condition, answer)?, condition));
     let (reason, condition) = shown.into_iter().flatten().find_map(of)?;
     let hour = now.as_second().div_euclid(HOUR);
     let occasion = format!("{}/{}@{hour}", condition.reason, answer.unwrap_or_default());
@@ -230,7 +229,7 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
 }
 
 /// The trouble that a condition shows. A failure of the Workspace is published once, by the Workspace.
-fn trouble(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
+fn shown_failure(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
     match Reason::named(&condition.reason)? {
         Reason::CancelRefused => Some(EventReason::CancelRefused),
         Reason::WorkspaceNotFound => Some(EventReason::WorkspaceNotFound),

@@ -13,10 +13,9 @@ use crate::api::{
     status::LastError,
 };
 
+use super::delays::RETRY_AFTER_OF_A_PROXY;
 use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};
 
-/// Maximum `Retry-After` of an answer that may not be the service's.
-const RETRY_AFTER_OF_A_PROXY: Duration = Duration::from_secs(30);
 /// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
 const SILENT_FAILURES: u32 = 2;
 

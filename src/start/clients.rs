@@ -18,7 +18,7 @@ use tower::{
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 use run_operator::checks::{KubernetesVersion, MINIMUM};
-use run_operator::controller::{BoundedRetry, CountRequests, ThrottleWatches, metrics::Metrics};
+use run_operator::controller::{BoundedRetry, CountRequests, metrics::Metrics, throttle_watches};
 use run_operator::util::error_chain;
 
 use super::error::StartError;
@@ -144,7 +144,7 @@ fn two_connections(
             .with_layer(&CountRequests(Arc::clone(metrics)))
             .with_layer(&BufferLayer::new(REQUESTS_WAITING))
             .with_layer(&RetryLayer::new(BoundedRetry::default()))
-            .with_layer(&ThrottleWatches::default())
+            .with_layer(&throttle_watches())
             .build(),
     )
 }

@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use run_operator::api::intent::IntentRecord;
 use run_operator::decide::{
-    Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView, decide,
-    key_claim::{KeyClaim, created},
-    last_events::StreamEnd,
+    Effect, Follow, Inputs, Learned, Session, Settings, Stream, WorkspaceView,
+    claims::{KeyClaim, created},
+    decide,
+    stream::StreamEnd,
     turn::{Step, TrackedRun, Turn},
 };
 
@@ -125,22 +126,26 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
         Stream::Closed
     };
     let mut run = entry.run.clone();
-    let turn = run.next(proc.lacks(number), None, |object, memory, vanished| {
-        decide(&Observed {
-            run: &object.run,
-            workspace: &workspace,
-            namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
-            memory,
-            key_holder: key_holder.as_deref(),
-            vanished,
-            stream,
-            call_delay: None,
-            contract: &CONTRACT,
-            settings: &settings,
-            now: at(s.now),
-            wall: at(s.now),
-        })
-    });
+    let turn = run.next(
+        proc.lacks(number),
+        None,
+        |object, memory, deleted_without_release| {
+            decide(&Inputs {
+                run: &object.run,
+                workspace: &workspace,
+                namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
+                memory,
+                key_holder: key_holder.as_deref(),
+                deleted_without_release,
+                stream,
+                call_delay: None,
+                contract: &CONTRACT,
+                settings: &settings,
+                now: at(s.now),
+                wall: at(s.now),
+            })
+        },
+    );
     Some((object, run, turn))
 }
 

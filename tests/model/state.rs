@@ -7,7 +7,7 @@ mod service;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use run_operator::{api::RunStatus, decide::metadata_change::MetadataChange};
+use run_operator::{api::RunStatus, decide::MetadataChange};
 
 use crate::object::Object;
 use crate::properties::Broken;

@@ -5,8 +5,8 @@ use run_operator::{
     api::{Intent, Reason, status::ResolvedWorkspace},
     decide::{
         Effect, Session, WorkspaceView,
-        run::pinning::elsewhere,
-        workspace::in_use::{begins_submission, needs_workspace},
+        claims::{begins_submission, needs_workspace},
+        elsewhere,
     },
 };
 

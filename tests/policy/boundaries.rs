@@ -10,10 +10,7 @@ use run_operator::api::{
 use run_operator::decide::conditions::Why;
 use run_operator::decide::event_buffer::{EventBuffer, Received};
 use run_operator::decide::failure::Failure;
-use run_operator::decide::workspace::{
-    check::{Check, Obstacle},
-    probe::{Assessment, assess},
-};
+use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
 use run_operator::decide::{Follow, Session, WorkspaceView};
 
 use crate::support::{

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{EventReason, finalizer},
-    decide::{Decision, Effect, EventDraft, metadata_change::MetadataChange},
+    decide::{Decision, Effect, EventDraft, MetadataChange},
 };
 
 use crate::support::Case;

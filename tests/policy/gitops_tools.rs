@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
     api::{EventReason, Phase, Run},
-    decide::{Effect, EventDraft, gitops::tracked_by},
+    decide::{Effect, EventDraft, ttl::tracked_by},
 };
 
 use crate::{

@@ -14,9 +14,9 @@ use run_operator::{
     },
     decide::{
         CallDelay, Session, Stream, WorkspaceView,
+        delays::later,
         event_buffer::Received,
         failure::{Failure, RunView},
-        time::later,
         turn::Step,
     },
 };

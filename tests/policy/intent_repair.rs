@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, intent::End},
-    decide::{Effect, WorkspaceView, workspace::in_use::needs_workspace},
+    decide::{Effect, WorkspaceView, claims::needs_workspace},
 };
 
 use crate::support::{

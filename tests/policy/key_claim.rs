@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::intent::IntentRecord,
-    decide::key_claim::{KeyClaim, created},
+    decide::claims::{KeyClaim, created},
 };
 
 use crate::support::{Case, at};

@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     Follow, Learned, Stream, WorkspaceView, event_buffer::Received, failure::Call,
-    last_events::StreamEnd,
+    stream::StreamEnd,
 };
 
 use crate::support::{CONTRACT, Case, at, not_ready, session, view};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use run_operator::{
     api::{EventReason, Phase, Reason, RunStatus, run::DeletionPolicy},
-    decide::{WorkspaceView, failure::Failure, time::later, workspace::in_use::needs_workspace},
+    decide::{WorkspaceView, claims::needs_workspace, delays::later, failure::Failure},
 };
 
 use crate::{

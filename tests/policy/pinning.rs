@@ -4,7 +4,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Intent, Phase, Reason, WorkspaceKind, status::ResolvedWorkspace},
-    decide::{Follow, WorkspaceView, run::pinning::elsewhere},
+    decide::{Follow, WorkspaceView, elsewhere},
 };
 
 use crate::support::{

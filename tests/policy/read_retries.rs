@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 use run_operator::{
     api::Phase,
-    decide::{backoff, event_buffer::Received, failure::Failure},
+    decide::{delays, event_buffer::Received, failure::Failure},
 };
 
 use crate::support::{Case, at, bare, condition, hopeless, lost, problem, unreadable, view};
@@ -307,7 +307,7 @@ fn case_of_another_code(code: &str) -> Case {
 #[test]
 fn pauses_after_refusals_grow_within_the_polls_bounds() {
     let bounds = (Duration::from_secs(5), Duration::from_mins(5));
-    let pause = |attempt, asked| backoff::after_refusal(attempt, bounds, asked, 7);
+    let pause = |attempt, asked| delays::after_refusal(attempt, bounds, asked, 7);
     let pauses: Vec<_> = (1..20).map(|n| pause(n, None)).collect();
     assert!(pauses.is_sorted());
     assert!(pauses[0] >= bounds.0 && pauses[0] <= bounds.0 * 11 / 10);

@@ -7,13 +7,11 @@ use run_operator::{
     api::{ConditionType as Type, Reason, conditions},
     decide::{
         WorkspaceView,
+        claims::needs_workspace,
         conditions::Why,
+        delays::{check_again, next_check},
         failure::{Failure, FailureKind},
-        workspace::{
-            check::{Check, Obstacle},
-            in_use::needs_workspace,
-            recheck::{Standing, passed_over, pause, soon, still_blocked},
-        },
+        workspace::{Check, Obstacle, Standing, ignores_failure, still_blocked},
     },
 };
 
@@ -23,7 +21,7 @@ use crate::support::{
 
 const VERIFIED: Standing = Standing {
     verified: true,
-    passed_over: false,
+    failure_ignored: false,
 };
 
 fn stopped_by(obstacle: Obstacle) -> Check {
@@ -56,19 +54,19 @@ fn not_sent() -> Failure {
 #[case::another_workspace(problem(403, "forbidden"), false)]
 #[case::no_such_path(problem(404, "no_route"), false)]
 #[case::not_sent(not_sent(), false)]
-fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case] over: bool) {
+fn a_first_failure_that_may_pass_is_failure_ignored(#[case] failure: Failure, #[case] over: bool) {
     for obstacle in [version_failed(failure.clone()), identity_failed(failure)] {
-        assert_eq!(passed_over(&stopped_by(obstacle), VERIFIED), over);
+        assert_eq!(ignores_failure(&stopped_by(obstacle), VERIFIED), over);
     }
 }
 
 /// Proves: P-one-failure
 #[rstest]
-#[case::never_verified(Standing { verified: false, passed_over: false })]
-#[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
+#[case::never_verified(Standing { verified: false, failure_ignored: false })]
+#[case::the_second_in_a_row(Standing { verified: true, failure_ignored: true })]
 fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: Standing) {
     let check = stopped_by(version_failed(lost()));
-    assert!(!passed_over(&check, standing));
+    assert!(!ignores_failure(&check, standing));
 }
 
 /// Proves: P-one-failure
@@ -79,29 +77,36 @@ fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: 
 #[case(Reason::BaseUrlNotAllowed)]
 fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
     let check = stopped_by(Obstacle::Config(Why::new(reason, "It is wrong.")));
-    assert!(!passed_over(&check, VERIFIED));
-    assert!(!passed_over(&Check::default(), VERIFIED), "a good check");
+    assert!(!ignores_failure(&check, VERIFIED));
+    assert!(
+        !ignores_failure(&Check::default(), VERIFIED),
+        "a good check"
+    );
 }
 
 /// Proves: P-one-failure
 #[test]
 fn the_next_check_is_soon_but_not_before_retry_after() {
     for uid in ["w1", "w2", "w3"] {
-        let soon = soon(uid, None);
+        let soon = check_again(uid, None);
         assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&soon));
-        assert!((1..100).all(|n| pause(false, uid, n, None) <= Duration::from_secs(30)));
+        assert!((1..100).all(|n| next_check(false, uid, n, None) <= Duration::from_secs(30)));
     }
-    assert_ne!(soon("w1", None), soon("w2", None), "all at once");
+    assert_ne!(
+        check_again("w1", None),
+        check_again("w2", None),
+        "all at once"
+    );
     let asked = Some(Duration::from_mins(1));
-    assert_eq!(soon("w1", asked), Duration::from_mins(1));
-    assert_eq!(pause(false, "w1", 1, asked), Duration::from_mins(1));
+    assert_eq!(check_again("w1", asked), Duration::from_mins(1));
+    assert_eq!(next_check(false, "w1", 1, asked), Duration::from_mins(1));
 }
 
 /// Proves: P-workspace-check
 #[test]
 fn a_ready_workspace_is_checked_every_five_minutes() {
     for asked in [None, Some(Duration::from_mins(1))] {
-        assert_eq!(pause(true, "w1", 0, asked), Duration::from_mins(5));
+        assert_eq!(next_check(true, "w1", 0, asked), Duration::from_mins(5));
     }
 }
 

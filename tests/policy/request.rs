@@ -3,9 +3,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rstest::rstest;
-use run_operator::decide::{
-    backoff,
-    request::body::{body, idempotency_key, sha256},
+use run_operator::{
+    decide::{
+        delays,
+        request::{body, idempotency_key},
+    },
+    util::sha256,
 };
 use serde_json::json;
 
@@ -79,13 +82,13 @@ fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
 #[case(u32::MAX, 300_000)]
 fn a_wait_is_between_its_step_and_twice_that(#[case] attempt: u32, #[case] step: u64) {
     for seed in 0..50 {
-        let wait = backoff::delay(attempt, None, seed);
+        let wait = delays::backoff(attempt, None, seed);
         assert!(wait >= Duration::from_millis(step), "{wait:?}");
         let most = Duration::from_millis(step * 2).min(Duration::from_mins(5));
         assert!(wait <= most, "{wait:?}");
-        assert_eq!(wait, backoff::delay(attempt, None, seed), "deterministic");
+        assert_eq!(wait, delays::backoff(attempt, None, seed), "deterministic");
     }
-    let waits: Vec<_> = (0..50).map(|s| backoff::delay(1, None, s)).collect();
+    let waits: Vec<_> = (0..50).map(|s| delays::backoff(1, None, s)).collect();
     assert!(waits.iter().any(|w| *w != waits[0]), "jittered");
 }
 
@@ -100,7 +103,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
     #[case] least: u64,
     #[case] most: u64,
 ) {
-    let wait = backoff::delay(1, Some(Duration::from_secs(asked)), 7);
+    let wait = delays::backoff(1, Some(Duration::from_secs(asked)), 7);
     assert!(
         wait >= Duration::from_secs(least) && wait <= Duration::from_secs(most),
         "{wait:?}"
@@ -113,7 +116,7 @@ fn poll_intervals_double_to_a_maximum_with_a_tenth_of_jitter() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));
     for quiet in [0, 1, 2, 5, 16, 40, u32::MAX] {
         let base = min.saturating_mul(1 << quiet.min(16)).min(max);
-        let wait = backoff::poll_interval(quiet, min, max, backoff::seed(UID, quiet));
+        let wait = delays::poll_interval(quiet, min, max, delays::seed(UID, quiet));
         assert!(wait >= base && wait <= base + base / 10, "{wait:?}");
     }
 }
@@ -121,7 +124,7 @@ fn poll_intervals_double_to_a_maximum_with_a_tenth_of_jitter() {
 #[test]
 fn the_polls_of_runs_that_were_applied_together_drift_apart() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));
-    let poll = |n: u32| backoff::poll_interval(0, min, max, backoff::seed(&format!("uid-{n}"), 0));
+    let poll = |n: u32| delays::poll_interval(0, min, max, delays::seed(&format!("uid-{n}"), 0));
     let waits: BTreeSet<_> = (0..100).map(poll).collect();
     assert!(waits.len() > 50, "{waits:?}");
     // Over all of the tenth.
@@ -132,6 +135,6 @@ fn the_polls_of_runs_that_were_applied_together_drift_apart() {
 /// A decision is the same after a restart, by whatever build.
 #[test]
 fn the_seed_of_an_object_never_changes() {
-    assert_eq!(backoff::seed("", 0), 5_558_979_605_539_197_941);
-    assert_eq!(backoff::seed(UID, 1), 3_526_883_166_665_230_062);
+    assert_eq!(delays::seed("", 0), 5_558_979_605_539_197_941);
+    assert_eq!(delays::seed(UID, 1), 3_526_883_166_665_230_062);
 }

@@ -7,7 +7,7 @@ use run_operator::{
     decide::{
         Effect,
         failure::{Call, Failure},
-        request::body::{body, idempotency_key},
+        request::{body, idempotency_key},
     },
 };
 

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{WorkspaceView, workspace::in_use::needs_workspace},
+    decide::{WorkspaceView, claims::needs_workspace},
 };
 
 use crate::support::{BASE_URL, Case, at, condition, lost, not_ready, problem, view};

@@ -2,7 +2,7 @@
 
 use run_operator::{
     api::{Phase, RunStatus, WorkspaceStatus},
-    decide::undecodable,
+    decide::conditions,
 };
 
 use crate::support::{at, condition};
@@ -14,7 +14,7 @@ fn an_unreadable_run_is_stalled_unless_it_has_ended() {
             phase,
             ..RunStatus::default()
         };
-        undecodable::run(stored, "its spec", 3, at(0))
+        conditions::undecodable_run(stored, "its spec", 3, at(0))
     };
     for phase in [None, Some(Phase::Active)] {
         let stalled = condition(&shown(phase), "Stalled").unwrap();
@@ -25,7 +25,7 @@ fn an_unreadable_run_is_stalled_unless_it_has_ended() {
 
 #[test]
 fn an_unreadable_workspace_is_stalled_and_not_ready() {
-    let shown = undecodable::workspace(WorkspaceStatus::default(), "its spec", 3, at(0));
+    let shown = conditions::undecodable_workspace(WorkspaceStatus::default(), "its spec", 3, at(0));
     assert_eq!(shown.observed_generation, Some(3));
     let said: Vec<_> = shown
         .conditions

@@ -8,10 +8,7 @@ use run_operator::{
     decide::{
         conditions::Why,
         failure::Failure,
-        workspace::{
-            check::{Check, Obstacle},
-            probe::{Assessment, assess},
-        },
+        workspace::{Assessment, Check, Obstacle, assess},
     },
 };
 

@@ -5,14 +5,10 @@ use run_operator::{
     api::{ConditionType as Type, Reason, WorkspaceStatus, conditions, limits::MAX_IDENTITY},
     decide::{
         WorkspaceView,
+        claims::needs_workspace,
         conditions::Why,
         failure::Failure,
-        workspace::{
-            cached_token::outlives,
-            check::Check,
-            in_use::needs_workspace,
-            probe::{Assessment, assess},
-        },
+        workspace::{Assessment, Check, assess, outlives},
     },
 };
 

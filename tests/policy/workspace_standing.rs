@@ -5,10 +5,7 @@ use run_operator::{
     api::{ConditionType as Type, Reason, conditions},
     decide::{
         conditions::Why,
-        workspace::{
-            check::{Check, Obstacle},
-            probe::assess,
-        },
+        workspace::{Check, Obstacle, assess},
     },
 };
 

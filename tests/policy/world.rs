@@ -184,10 +184,7 @@ impl World {
         let intent = intent.expect("a POST without an intent");
         assert_eq!(intent.owner, self.case.settings.process);
         assert_eq!(intent.key, key);
-        assert_eq!(
-            intent.sha256,
-            run_operator::decide::request::body::sha256(body)
-        );
+        assert_eq!(intent.sha256, run_operator::util::sha256(body));
         assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
     }
 

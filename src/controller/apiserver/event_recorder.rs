@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::api::names;
 use crate::clock::wall;
 use crate::controller::metrics::{DropCause, Metrics};
-use crate::decide::{EventDraft, backoff, truncate::cut};
+use crate::decide::{EventDraft, delays, truncate::cut};
 use crate::util::{error_chain, lock};
 
 /// Time limit of one attempt to send an Event.
@@ -76,7 +76,7 @@ impl Recorder {
     {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
-        let name = backoff::seed(&name, 0);
+        let name = delays::seed(&name, 0);
         let mut published = lock(&self.published);
         if !published.insert(name) {
             return false;
@@ -123,12 +123,28 @@ impl Recorder {
                 Err(_) => None,
             };
             let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
-            if attempt == TRIES || cause != DropCause::NoAnswer {
-                self.metrics.event_dropped(cause);
-                self.log(&event, cause, error.as_ref());
-                return;
+            if attempt < TRIES && cause == DropCause::NoAnswer {
+                sleep(delays::backoff(attempt, None, u64::from(attempt))).await;
+                continue;
             }
-            sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
+            self.metrics.event_dropped(cause);
+            let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+            let logged = match cause {
+                // Missing permissions would fill the log.
+                DropCause::Refused => lock(&self.refused).insert(namespace.to_owned()),
+                // None can be created there.
+                DropCause::NamespaceGone => false,
+                DropCause::QueueFull | DropCause::NoAnswer => true,
+            };
+            if logged {
+                let error =
+                    error.map_or_else(|| "no answer".to_owned(), |error| error_chain(&error));
+                tracing::warn!(
+                    k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(), %error,
+                    "failed to publish an Event; a refusal is logged once for each namespace"
+                );
+            }
+            return;
         }
     }
 
@@ -140,24 +156,6 @@ impl Recorder {
             .create(&PostParams::default(), body)
             .map_err(kube::Error::BuildRequest)?;
         self.client.request_text(request).await.map(drop)
-    }
-
-    /// Logs a dropped Event. A refusal is logged once for each namespace, since missing permissions would fill the log;
-    /// in a namespace that is being deleted no Event can be created, and that is not logged.
-    fn log(&self, event: &Event, cause: DropCause, error: Option<&kube::Error>) {
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let logged = match cause {
-            DropCause::NamespaceGone => false,
-            DropCause::Refused => lock(&self.refused).insert(namespace.to_owned()),
-            DropCause::QueueFull | DropCause::NoAnswer => true,
-        };
-        if logged {
-            let error = error.map_or_else(|| "no answer".to_owned(), |error| error_chain(error));
-            tracing::warn!(
-                k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(), %error,
-                "failed to publish an Event; a refusal is logged once for each namespace"
-            );
-        }
     }
 
     fn event<K>(&self, object: &K, draft: &EventDraft, name: u64) -> Event

@@ -12,7 +12,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use kube::client::{Body, retry::RetryPolicy};
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service, retry::Policy};
+use tower::{BoxError, Layer, Service, filter::AsyncFilterLayer, retry::Policy};
 
 use crate::controller::metrics::Metrics;
 use crate::util::lock;
@@ -71,11 +71,33 @@ fn clamp(headers: &mut HeaderMap) {
     }
 }
 
+/// A request, when it may be sent.
+type Admitted = BoxFuture<'static, Result<Request<Body>, BoxError>>;
+
 /// What kube's watcher lacks at the wire, where requests are made. A watch begins again as soon as it has ended: one that
 /// follows too quickly is delayed, or a watch that is always ended at once would be a loop without a pause. And a streamed
 /// list is asked for at the version 0, which means any version: here without one, so that it is as recent as etcd.
+pub fn throttle_watches() -> AsyncFilterLayer<impl Fn(Request<Body>) -> Admitted + Clone> {
+    let watches = Watches::default();
+    AsyncFilterLayer::new(move |mut request: Request<Body>| {
+        if let Some(recent) = most_recent(request.uri()) {
+            *request.uri_mut() = recent;
+        }
+        let now = Instant::now();
+        let due = watched(request.uri()).and_then(|watch| watches.pause(watch, now));
+        async move {
+            if let Some(due) = due {
+                tokio::time::sleep_until(due).await;
+            }
+            Ok(request)
+        }
+        .boxed()
+    })
+}
+
+/// The last watch of each collection.
 #[derive(Clone, Default)]
-pub struct ThrottleWatches {
+struct Watches {
     begun: Arc<Mutex<HashMap<String, Begun>>>,
 }
 
@@ -86,7 +108,7 @@ struct Begun {
     short: usize,
 }
 
-impl ThrottleWatches {
+impl Watches {
     /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
         let mut begun = lock(&self.begun);
@@ -128,58 +150,6 @@ fn most_recent(uri: &Uri) -> Option<Uri> {
     let mut changed = uri.clone().into_parts();
     changed.path_and_query = format!("{}?{query}", uri.path()).parse().ok();
     Uri::from_parts(changed).ok()
-}
-
-impl<S> Layer<S> for ThrottleWatches {
-    type Service = Throttled<S>;
-
-    fn layer(&self, inner: S) -> Throttled<S> {
-        Throttled {
-            inner,
-            throttle: self.clone(),
-        }
-    }
-}
-
-/// The throttled service.
-#[derive(Clone)]
-pub struct Throttled<S> {
-    inner: S,
-    throttle: ThrottleWatches,
-}
-
-impl<S, B> Service<Request<B>> for Throttled<S>
-where
-    S: Service<Request<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    B: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(recent) = most_recent(request.uri()) {
-            *request.uri_mut() = recent;
-        }
-        let now = Instant::now();
-        let pause = watched(request.uri()).and_then(|watched| self.throttle.pause(watched, now));
-        let Some(due) = pause else {
-            return self.inner.call(request).boxed();
-        };
-        // The ready service stays for the next request; a clone is polled when it is time.
-        let mut inner = self.inner.clone();
-        async move {
-            tokio::time::sleep_until(due).await;
-            std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
-            inner.call(request).await
-        }
-        .boxed()
-    }
 }
 
 /// Layer that counts each request by method and status.
@@ -295,7 +265,7 @@ mod tests {
     /// Proves: F-outage
     #[test]
     fn watches_that_end_at_once_start_further_and_further_apart() {
-        let throttle = ThrottleWatches::default();
+        let throttle = Watches::default();
         let uri = |text: &'static str| watched(&Uri::from_static(text));
         let one = uri("/runs?&watch=true&resourceVersion=1").unwrap();
         assert_eq!(

@@ -5,25 +5,21 @@
 //! can't decode. Here an item stays text until it is decoded separately ([`Maybe`]).
 
 pub(crate) mod event_recorder;
-mod layers;
-mod list;
 #[cfg(test)]
-mod loopback;
+mod fixtures;
+mod layers;
 mod object;
 pub(crate) mod patch;
-pub(crate) mod reconciled;
+mod read;
 pub(crate) mod reconciler;
-pub(crate) mod scope;
-mod secret;
 mod watch;
 
-pub use layers::{BoundedRetry, CountRequests, ThrottleWatches};
-pub use list::{ListError, list};
 #[cfg(test)]
-pub use loopback::{answer, loopback, silent};
+pub use fixtures::{answer, loopback, silent};
+pub use layers::{BoundedRetry, CountRequests, throttle_watches};
 #[cfg(test)]
 pub use object::decode;
 pub use object::{BadObject, Maybe, Object, find, read_status};
 pub use patch::ObjectVersion;
-pub use secret::{read_entry, read_metadata};
-pub use watch::{http_status, watch};
+pub use read::{ListError, list, read_entry, read_metadata};
+pub use watch::{Scope, http_status, watch};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::GetParams;
 use kube::core::{PartialObjectMeta, Request};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -129,6 +129,9 @@ pub struct Parts<'a> {
     spec: Option<&'a RawValue>,
     #[serde(borrow)]
     status: Option<&'a RawValue>,
+    /// Of a Secret.
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
 }
 
 /// A part that can't be decoded: its name and the position in it. Never its content, which is the user's.
@@ -155,9 +158,20 @@ impl Parts<'_> {
 
     /// Decodes the status, which is optional.
     pub fn status<T: DeserializeOwned>(&self) -> Result<Option<T>, Undecodable> {
-        let there = self.status.filter(|raw| raw.get() != "null");
-        there.map(|raw| part("status", raw)).transpose()
+        optional("status", self.status)
     }
+
+    /// The entries of a Secret, each as text.
+    pub fn data(&self) -> Result<BTreeMap<String, &RawValue>, Undecodable> {
+        Ok(optional("data", self.data)?.unwrap_or_default())
+    }
+}
+
+fn optional<'a, T: Deserialize<'a>>(
+    name: &'static str,
+    raw: Option<&'a RawValue>,
+) -> Result<Option<T>, Undecodable> {
+    raw.map_or(Ok(None), |raw| part(name, raw))
 }
 
 /// Decodes the part of this name.
@@ -189,52 +203,20 @@ impl Undecodable {
     }
 }
 
-/// The kept fields of an object's metadata: all but `managedFields`, which may be as deep and as large as the object.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    annotations: Option<BTreeMap<String, String>>,
-    creation_timestamp: Option<Time>,
-    deletion_grace_period_seconds: Option<i64>,
-    deletion_timestamp: Option<Time>,
-    finalizers: Option<Vec<String>>,
-    generate_name: Option<String>,
-    generation: Option<i64>,
-    labels: Option<BTreeMap<String, String>>,
-    name: Option<String>,
-    namespace: Option<String>,
-    owner_references: Option<Vec<OwnerReference>>,
-    resource_version: Option<String>,
-    uid: Option<String>,
-}
-
-impl From<Metadata> for ObjectMeta {
-    fn from(read: Metadata) -> Self {
-        let annotations = read.annotations.map(|mut annotations| {
-            // The key stays: otherwise a write would assume that there are no annotations, and replace them all.
-            if let Some(copy) = annotations.get_mut(LAST_APPLIED) {
-                *copy = String::new();
-            }
-            annotations
-        });
-        Self {
-            annotations,
-            creation_timestamp: read.creation_timestamp,
-            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
-            deletion_timestamp: read.deletion_timestamp,
-            finalizers: read.finalizers,
-            generate_name: read.generate_name,
-            generation: read.generation,
-            labels: read.labels,
-            managed_fields: None,
-            name: read.name,
-            namespace: read.namespace,
-            owner_references: read.owner_references,
-            resource_version: read.resource_version,
-            self_link: None,
-            uid: read.uid,
-        }
+/// Decodes an object's metadata without `managedFields`, which may be as deep and as large as the object, and without
+/// kubectl's copy of it.
+fn metadata_of(raw: &RawValue) -> Result<ObjectMeta, Undecodable> {
+    let unreadable = |error| Undecodable::new("metadata", raw, &error);
+    let mut fields: BTreeMap<String, &RawValue> = part("metadata", raw)?;
+    fields.remove("managedFields");
+    let kept = serde_json::to_string(&fields).map_err(unreadable)?;
+    let mut metadata: ObjectMeta = serde_json::from_str(&kept).map_err(unreadable)?;
+    // The key stays: otherwise a write would assume that there are no annotations, and replace them all.
+    let annotations = metadata.annotations.as_mut();
+    if let Some(copy) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) {
+        *copy = String::new();
     }
+    Ok(metadata)
 }
 
 /// Decodes one item; none makes this an error, so that it can't fail the line or the page that it is a part of.
@@ -262,12 +244,12 @@ pub fn decode<K: Object>(item: &RawValue) -> Maybe<K> {
 }
 
 /// The parts of an item, and its metadata, which has a name.
-fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
+pub fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
     let parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
     let metadata = match parts.metadata {
-        Some(raw) => part::<Metadata>("metadata", raw)?,
-        None => Metadata::default(),
+        Some(raw) => metadata_of(raw)?,
+        None => ObjectMeta::default(),
     };
     if metadata.name.is_none() {
         return Err(Undecodable {
@@ -277,23 +259,17 @@ fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
             size: item.get().len(),
         });
     }
-    Ok((parts, metadata.into()))
+    Ok((parts, metadata))
 }
 
 /// Metadata with nothing but the version, by which a watch goes on.
 fn version_of(item: &RawValue) -> ObjectMeta {
-    #[derive(Default, Deserialize)]
-    struct Item {
-        metadata: Version,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Version {
-        resource_version: Option<String>,
-    }
-    let item: Item = serde_json::from_str(item.get()).unwrap_or_default();
+    let parts: Parts<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+    let fields = parts.metadata.and_then(|raw| part("metadata", raw).ok());
+    let fields: BTreeMap<String, &RawValue> = fields.unwrap_or_default();
+    let version = fields.get("resourceVersion");
     ObjectMeta {
-        resource_version: item.metadata.resource_version,
+        resource_version: version.and_then(|raw| serde_json::from_str(raw.get()).ok()),
         ..ObjectMeta::default()
     }
 }
@@ -308,14 +284,9 @@ pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
         .map_err(kube::Error::BuildRequest)?;
     let text = api.clone().into_client().request_text(request).await?;
     let raw: &RawValue = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
-    Ok(status_of(raw))
-}
-
-fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
-    let parts: Parts<'_> = serde_json::from_str(item.get()).ok()?;
-    let metadata = part::<Metadata>("metadata", parts.metadata?).ok()?;
-    let status = parts.status().ok()?;
-    Some((metadata.into(), status.unwrap_or_default()))
+    let read = outline(raw).and_then(|(parts, metadata)| Ok((metadata, parts.status()?)));
+    let read = read.ok();
+    Ok(read.map(|(metadata, status)| (metadata, status.unwrap_or_default())))
 }
 
 impl Object for Run {

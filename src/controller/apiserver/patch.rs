@@ -1,23 +1,21 @@
 //! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion. A write from a stale view is
 //! refused, and an object of the same name that was created later is never overwritten or removed.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::Request,
 };
 use serde::Serialize;
 use serde::de::Error as _;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::api::{Run, names};
-use crate::decide::metadata_change::MetadataChange;
+use crate::decide::MetadataChange;
 use crate::util::error_chain;
 
 use super::object::{Maybe, Object, decode};
@@ -108,11 +106,12 @@ pub async fn write_metadata<K>(
 where
     K: Object + Serialize,
 {
-    if change.deletes(object.meta()) {
-        match let_go(api, object).await {
+    let meta = object.meta();
+    if change.deletes(meta) {
+        match remove_last_finalizer(api, object).await {
             Err(WriteError::Refused(error)) => {
                 tracing::warn!(
-                    k8s.namespace.name = object.meta().namespace.as_deref(), k8s.name = object.meta().name.as_deref(),
+                    k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
                     error = %error_chain(&error), "failed to remove the last finalizer by a PUT with the uid; trying a patch"
                 );
             }
@@ -120,21 +119,19 @@ where
         }
     }
     let intent = change.intent.as_ref();
-    let intent = intent.map(|text| intent_operation(object, text));
+    let intent = intent.map(|text| intent_change(meta, text));
     let finalizers = change.finalizers.as_ref();
-    let finalizers = finalizers.map(|all| add("/metadata/finalizers", Value::Finalizers(all)));
-    let changes = intent.into_iter().chain(finalizers);
-    let body = guarded(object.meta(), changes)?;
-    let request =
-        Request::new(api.resource_url()).patch(&object.name_any(), &params(), &no_patch());
-    answered(api, with_body(request, body)).await
+    let finalizers = finalizers.map(|all| ("/metadata/finalizers".to_owned(), json!(all)));
+    let patch = guarded(meta, intent.into_iter().chain(finalizers))?;
+    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
+    answered(api, request).await
 }
 
 /// Removes the last finalizer of an object that is being deleted, which deletes it. This is a PUT, not a patch. Of two
 /// patches in flight, sent twice or by two processes, the later would remove any object that has the name by then. The
 /// API server removes by name; of the guards it keeps a PUT's uid, but none of a patch. Fields that this version
 /// doesn't know are lost, but the object is deleted anyway.
-async fn let_go<K>(api: &Api<K>, object: &K) -> Result<Arc<K>, WriteError>
+async fn remove_last_finalizer<K>(api: &Api<K>, object: &K) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
 {
@@ -150,14 +147,11 @@ where
 }
 
 /// Writes the whole status of a Run or a Workspace.
-pub async fn write_status<K>(
+pub async fn write_status<K: Object>(
     api: &Api<K>,
     object: &K,
     status: &impl Serialize,
-) -> Result<Arc<K>, WriteError>
-where
-    K: Object + Serialize,
-{
+) -> Result<Arc<K>, WriteError> {
     answered(api, status_request(api, object.meta(), status)?).await
 }
 
@@ -167,22 +161,19 @@ pub async fn write_status_of<K: Object>(
     meta: &ObjectMeta,
     status: &impl Serialize,
 ) -> Result<(), WriteError> {
-    send(api, status_request(api, meta, status)?)
-        .await
-        .map(drop)
+    let request = status_request(api, meta, status)?;
+    send(api, request).await.map(drop)
 }
 
-/// The guarded patch of a whole status.
 fn status_request<K: Object>(
     api: &Api<K>,
     meta: &ObjectMeta,
     status: &impl Serialize,
 ) -> Result<Built, WriteError> {
-    let body = guarded(meta, [add("/status", Value::Status(status))])?;
+    let status = serde_json::to_value(status).map_err(WriteError::Serialize)?;
+    let patch = guarded(meta, [("/status".to_owned(), status)])?;
     let name = meta.name.as_deref().unwrap_or_default();
-    let request = Request::new(api.resource_url());
-    let request = request.patch_subresource("status", name, &params(), &no_patch());
-    Ok(with_body(request, body))
+    Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
 }
 
 /// Deletes this version of an object. The body of a success is not read.
@@ -199,75 +190,31 @@ pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteE
     send(api, request).await.map(drop)
 }
 
-/// One operation of a JSON patch.
-#[derive(Serialize)]
-struct Operation<'a, S> {
-    op: &'static str,
-    path: Cow<'static, str>,
-    value: Value<'a, S>,
-}
-
-/// The values that are written.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Value<'a, S> {
-    Text(Option<&'a str>),
-    Annotations(BTreeMap<&'a str, &'a str>),
-    Finalizers(&'a [String]),
-    Status(&'a S),
-}
-
-fn add<'a, S>(path: &'static str, value: Value<'a, S>) -> Operation<'a, S> {
-    Operation {
-        op: "add",
-        path: Cow::Borrowed(path),
-        value,
-    }
-}
-
-/// The text of a patch with its guards. A failed `test` gives a bare 422, while replacing the resourceVersion with the
-/// one that was read gives a proper 409. The uid comes first. It is redundant, since resourceVersions of different
-/// objects differ, but makes the guard explicit.
-fn guarded<'a, S: Serialize + 'a>(
-    meta: &'a ObjectMeta,
-    changes: impl IntoIterator<Item = Operation<'a, S>>,
-) -> Result<Vec<u8>, WriteError> {
-    let guard = |path, value: &'a Option<String>| Operation {
-        op: "replace",
-        path: Cow::Borrowed(path),
-        value: Value::Text(value.as_deref()),
-    };
+/// A patch that puts these values at these paths, with its guards. A failed `test` gives a bare 422, while replacing the
+/// resourceVersion with the one that was read gives a proper 409. The uid comes first. It is redundant, since
+/// resourceVersions of different objects differ, but makes the guard explicit.
+fn guarded(
+    meta: &ObjectMeta,
+    changes: impl IntoIterator<Item = (String, Value)>,
+) -> Result<Patch<()>, WriteError> {
+    let guard = |path, value| json!({"op": "replace", "path": path, "value": value});
     let mut operations = vec![
         guard("/metadata/uid", &meta.uid),
         guard("/metadata/resourceVersion", &meta.resource_version),
     ];
-    operations.extend(changes);
-    serde_json::to_vec(&operations).map_err(WriteError::Serialize)
+    let added = |(path, value)| json!({"op": "add", "path": path, "value": value});
+    operations.extend(changes.into_iter().map(added));
+    let patch = serde_json::from_value(Value::Array(operations)).map_err(WriteError::Serialize)?;
+    Ok(Patch::Json(patch))
 }
 
-fn intent_operation<'a>(object: &impl Resource, text: &'a str) -> Operation<'a, ()> {
-    if object.meta().annotations.is_none() {
-        let only = BTreeMap::from([(names::INTENT_ANNOTATION, text)]);
-        return add("/metadata/annotations", Value::Annotations(only));
+/// Path and value of the intent's annotation. Where there are no annotations, all of them: a patch adds no parent.
+fn intent_change(meta: &ObjectMeta, text: &str) -> (String, Value) {
+    let (all, name) = ("/metadata/annotations", names::INTENT_ANNOTATION);
+    if meta.annotations.is_none() {
+        return (all.to_owned(), json!({ name: text }));
     }
-    let escaped = names::INTENT_ANNOTATION.replace('/', "~1");
-    Operation {
-        op: "add",
-        path: Cow::Owned(format!("/metadata/annotations/{escaped}")),
-        value: Value::Text(Some(text)),
-    }
-}
-
-/// For kube, which knows path and headers of a patch but takes only trees.
-fn no_patch() -> Patch<()> {
-    Patch::Json(json_patch::Patch(Vec::new()))
-}
-
-fn with_body(request: Built, body: Vec<u8>) -> Built {
-    request.map(|mut request| {
-        *request.body_mut() = body;
-        request
-    })
+    (format!("{all}/{}", name.replace('/', "~1")), json!(text))
 }
 
 fn params() -> PatchParams {
@@ -281,15 +228,13 @@ fn params() -> PatchParams {
 /// [`WriteError::Failed`].
 async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
     let text = send(api, request).await?;
-    object_of(&text).map_err(|error| WriteError::Failed(kube::Error::SerdeError(error)))
-}
-
-fn object_of<K: Object>(text: &str) -> serde_json::Result<Arc<K>> {
-    let object = decode::<K>(serde_json::from_str::<&RawValue>(text)?);
-    match object {
-        Maybe::Good(object) => Ok(object),
-        Maybe::Bad(bad) => Err(serde_json::Error::custom(&bad.error)),
-    }
+    let written = serde_json::from_str::<&RawValue>(&text).map(decode::<K>);
+    let unreadable = match written {
+        Ok(Maybe::Good(object)) => return Ok(object),
+        Ok(Maybe::Bad(bad)) => serde_json::Error::custom(&bad.error),
+        Err(error) => error,
+    };
+    Err(WriteError::Failed(kube::Error::SerdeError(unreadable)))
 }
 
 /// Sends a write; returns the text of the answer.

@@ -4,24 +4,22 @@
 //! the watch lacks could not stay, and it takes what was requested during a reconcile before what has waited longer.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use kube::runtime::scheduler::{ScheduleRequest, scheduler};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::controller::metrics::Metrics;
-use crate::util::lock;
+use crate::controller::metrics::{Metrics, PANIC, ReconcileResult};
+use crate::util::{error_chain, lock};
 
-use super::{
-    reconciled::{Action, Reconciled, again, caught, counted},
-    scope::Scope,
-};
+use super::{patch::WriteError, read::ListError, watch::Scope};
 
 /// Namespace and name; the namespace of a cluster-scoped object is empty. A Run has its uid in place of its name.
 pub(crate) type Name = (String, String);
@@ -29,6 +27,148 @@ type Request = ScheduleRequest<Arc<Name>>;
 
 /// Pause after a reconcile that panicked.
 const AFTER_PANIC: Duration = Duration::from_mins(1);
+
+/// Time of an object's next reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    again: Option<Duration>,
+}
+
+impl Action {
+    /// Reconciles after this time, or earlier if something changes.
+    pub const fn requeue(after: Duration) -> Self {
+        Self { again: Some(after) }
+    }
+
+    /// Reconciles when something changes.
+    pub const fn await_change() -> Self {
+        Self { again: None }
+    }
+
+    /// The pause before the next reconcile, if there is one.
+    pub const fn pause(self) -> Option<Duration> {
+        self.again
+    }
+}
+
+/// Error of a reconcile. Its variant is the label `reason` of `controller_runtime_reconcile_errors_total`.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The object can't be decoded; it is not reconciled until it changes.
+    #[error("the object can't be decoded: {0}")]
+    Undecodable(String),
+    /// A write to the API server failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The Runs that may need a Workspace could not be listed.
+    #[error("failed to list the Runs of a Workspace that is being deleted")]
+    List(#[from] ListError),
+    /// The API server did not answer a read.
+    #[error("the API server did not answer a read")]
+    NoAnswer,
+    /// The limit of open files is reached.
+    #[error("the process can open no more files")]
+    NoFile,
+    /// The code panicked: a bug of the operator.
+    #[error("the reconcile panicked")]
+    Panicked,
+}
+
+impl ReconcileError {
+    /// The label's value, or `None` for a conflict: the object changed meanwhile, which is no failure.
+    pub const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Undecodable(_) => Some("undecodable"),
+            Self::Write(WriteError::Conflict | WriteError::Gone) => None,
+            Self::Write(WriteError::Refused(_)) => Some("write_refused"),
+            Self::Write(WriteError::Failed(_)) => Some("write_failed"),
+            Self::Write(WriteError::Timeout) => Some("write_timeout"),
+            Self::Write(WriteError::Serialize(_)) => Some("write_invalid"),
+            Self::List(_) => Some("list_failed"),
+            Self::NoAnswer => Some("no_answer"),
+            Self::NoFile => Some("no_file"),
+            Self::Panicked => Some(PANIC),
+        }
+    }
+
+    /// Fails the reconcile, and determines when the object is reconciled again.
+    pub fn again(self, again: Action) -> Failed {
+        Failed { error: self, again }
+    }
+}
+
+/// A failed reconcile.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why it failed.
+    pub error: ReconcileError,
+    /// When the object is reconciled again.
+    pub again: Action,
+}
+
+impl Failed {
+    /// Logs the failure of an object's reconcile.
+    pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
+        let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
+        let (reason, error) = (self.error.reason(), error_chain(&self.error));
+        // The level of an event must be constant.
+        macro_rules! log {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    k8s.kind = kind,
+                    k8s.namespace.name = namespace,
+                    k8s.name = name,
+                    requeue_after,
+                    reason,
+                    error,
+                    $message
+                )
+            };
+        }
+        match &self.error {
+            ReconcileError::Undecodable(_) => {
+                log!(
+                    error,
+                    "failed to decode an object; it is not reconciled until it changes"
+                );
+            }
+            ReconcileError::Panicked => {
+                log!(
+                    error,
+                    "the reconcile panicked; the object is not reconciled until it changes or is requeued"
+                );
+            }
+            _ if reason.is_none() => {
+                log!(debug, "the object changed during its reconcile; requeueing");
+            }
+            _ => log!(warn, "reconcile failed; requeueing"),
+        }
+    }
+}
+
+/// Result of a reconcile.
+pub type Reconciled = Result<Action, Failed>;
+
+/// Carries out one object's steps. A panic in them, a bug of the operator, ends nothing else.
+pub(crate) fn caught<T>(
+    steps: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, ReconcileError>> {
+    // Not `async`: that would hold the steps twice, as an argument and while they run.
+    let ended = AssertUnwindSafe(steps).catch_unwind();
+    ended.map(|ended| ended.map_err(|_| ReconcileError::Panicked))
+}
+
+/// The result as the metrics count it.
+pub(crate) const fn counted(result: &Reconciled) -> ReconcileResult {
+    match result {
+        Ok(again) if again.pause().is_none() => ReconcileResult::Success,
+        Ok(_) => ReconcileResult::RequeueAfter,
+        Err(failed) => match failed.error.reason() {
+            None => ReconcileResult::Conflict,
+            Some(reason) => ReconcileResult::Error(reason),
+        },
+    }
+}
 
 /// Requests reconciles of objects of one kind.
 #[derive(Clone)]
@@ -260,11 +400,11 @@ impl Reconciler {
             result.unwrap_or_else(|panic| Err(panic.again(Action::requeue(AFTER_PANIC))));
         let (took, counted) = (begun.elapsed(), counted(&result));
         self.metrics.reconciled(self.controller, counted, took);
-        if let Err(failed) = &result {
+        result.unwrap_or_else(|failed| {
             let namespace = (!name.0.is_empty()).then_some(name.0.as_str());
             failed.log(&object.kind, namespace, &object.name);
-        }
-        again(&result)
+            failed.again
+        })
     }
 }
 

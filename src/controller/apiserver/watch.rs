@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
-use kube::Api;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
+use kube::{Api, Resource, core::NamespaceResourceScope};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::util::error_chain;
@@ -25,6 +25,45 @@ const LASTING: Duration = Duration::from_mins(2);
 const SILENCE: Duration = Duration::from_secs(15);
 /// Objects of a page. kube holds a page as a whole, and each object may have 1.5 MiB.
 const PAGE: u32 = 100;
+
+/// Scope of one watch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Every namespace.
+    All,
+    /// One namespace.
+    Namespace(String),
+}
+
+impl Scope {
+    /// The scopes for the values of `--namespace`.
+    pub fn of(namespaces: &[String]) -> Vec<Self> {
+        if namespaces.is_empty() {
+            vec![Self::All]
+        } else {
+            namespaces.iter().cloned().map(Self::Namespace).collect()
+        }
+    }
+
+    /// Whether objects of this namespace belong to it.
+    pub fn covers(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(own) => own == namespace,
+        }
+    }
+
+    /// The API of a kind within this scope.
+    pub fn api<K>(&self, client: kube::Client) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        match self {
+            Self::All => Api::all(client),
+            Self::Namespace(namespace) => Api::namespaced(client, namespace),
+        }
+    }
+}
 
 /// Error of a list or a watch.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +108,6 @@ struct Watch<K> {
     /// The present list is complete: this is a watch.
     complete: bool,
     failures: Failures,
-    /// [`SILENCE`], but for tests.
-    silence: Duration,
 }
 
 impl<K: Object> Watch<K> {
@@ -85,7 +122,6 @@ impl<K: Object> Watch<K> {
             begun: false,
             complete: false,
             failures: Failures::default(),
-            silence: SILENCE,
         }
     }
 
@@ -98,7 +134,7 @@ impl<K: Object> Watch<K> {
 
     async fn next(&mut self) -> Event<Maybe<K>> {
         loop {
-            match self.read().await {
+            match self.read(SILENCE).await {
                 Ok(Some(event)) => return event,
                 Ok(None) => {}
                 Err(error) => sleep(self.failed(&error)).await,
@@ -106,11 +142,11 @@ impl<K: Object> Watch<K> {
         }
     }
 
-    /// The next event; `None` if it has no effect.
-    async fn read(&mut self) -> Result<Option<Event<Maybe<K>>>, WatchError> {
+    /// The next event; `None` if it has no effect. `silence` is the longest within a streamed list.
+    async fn read(&mut self, silence: Duration) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let streamed = self.list == List::Streamed && !self.complete;
         let read = if streamed {
-            let read = timeout(self.silence, self.events.next()).await;
+            let read = timeout(silence, self.events.next()).await;
             read.map_err(|_| WatchError::Silent)?
         } else {
             self.events.next().await

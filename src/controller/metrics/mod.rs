@@ -1,8 +1,14 @@
-//! The metrics, each declared once. No object's name is ever a label, but that of the operator's own Lease.
+//! The metrics, each declared once.
+//!
+//! # Guarantees
+//! - No label's value is the name, the namespace or the uid of an object other than the operator's Lease, nor any text
+//!   that a user or the service can choose: the number of series is bounded.
+//! - A series whose labels are known beforehand exists from the start, at zero, so that a rate is correct from the first
+//!   event on.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -19,17 +25,40 @@ use crate::api::{Phase, Reason, WorkspaceKind};
 use crate::service::{Observer, Operation};
 use crate::util::lock;
 
-pub(crate) mod labels;
 mod process;
 #[cfg(test)]
 mod tests;
 
-use labels::{
-    ByAnswer, ByCause, ByController, ByError, ByLease, ByMethod, ByOperation, ByPhase, ByReady,
-    ByReason, ByResult, CONTROLLERS, METHODS, NO_ANSWER, NO_STATUS, OTHER, PANIC, REASONS, RESULTS,
-    STATUSES,
-};
-
+/// The controllers, one per kind.
+const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace"];
+/// The code of a request without an answer.
+const NO_ANSWER: &str = "none";
+/// The code of a status that HTTP doesn't define.
+const NO_STATUS: &str = "other";
+/// The label of a condition's reason that this version doesn't know.
+pub(crate) const OTHER: &str = "Other";
+/// The HTTP methods that the operator uses with the API server.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// The statuses of a condition; any other word counts as Unknown.
+pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+/// Results of a reconcile. As in controller-runtime, where `requeue` is one without a time: there is none here.
+const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
+/// Reason of a reconcile that panicked.
+pub(crate) const PANIC: &str = "panic";
+/// Reasons for which a reconcile fails: the object can't be decoded; the API server refused a write, failed it, or did
+/// not answer it in time; the intent can't be serialised; a list of Runs failed; a read was not answered; the process
+/// can open no more files; the code panicked.
+pub(crate) const REASONS: [&str; 9] = [
+    "undecodable",
+    "write_refused",
+    "write_failed",
+    "write_timeout",
+    "write_invalid",
+    "list_failed",
+    "no_answer",
+    "no_file",
+    PANIC,
+];
 /// Time for which a rendering is reused.
 const KEPT: Duration = Duration::from_secs(1);
 /// As in controller-runtime.
@@ -42,6 +71,13 @@ const RECONCILE_BUCKETS: [f64; 40] = [
 const SERVICE_BUCKETS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
+
+/// The labels of a series: name and value of each.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+fn labels<const N: usize>(known: [(&'static str, &'static str); N]) -> Labels<N> {
+    known.map(|(name, value)| (name, value.into()))
+}
 
 /// Declares the metrics: field, type, name and help. `OpenMetrics` adds `_total` to the name of a counter.
 macro_rules! metrics {
@@ -76,9 +112,9 @@ macro_rules! metrics {
 
 metrics! {
     counts {
-        runs: Family<ByPhase, Gauge> = "run_operator_runs",
+        runs: Family<Labels<1>, Gauge> = "run_operator_runs",
             "Run objects by phase; one without a status counts as Pending";
-        runs_stalled: Family<ByReason, Gauge> = "run_operator_runs_stalled",
+        runs_stalled: Family<Labels<1>, Gauge> = "run_operator_runs_stalled",
             "Run objects that are not finished and Stalled, by the condition's reason; all but KeyInUse wait for a person";
         runs_in_doubt: Gauge = "run_operator_runs_in_doubt",
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
@@ -86,9 +122,9 @@ metrics! {
             "Age of the oldest intent of such a Run; 0 if there is none";
         remembered: Gauge = "run_operator_remembered_runs",
             "Run objects that this process tracks in addition to its cache; those that have ended or were deleted are forgotten within seconds";
-        workspaces: Family<ByReady, Gauge> = "run_operator_workspaces",
+        workspaces: Family<Labels<2>, Gauge> = "run_operator_workspaces",
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
-        workspaces_not_ready: Family<ByReason, Gauge> = "run_operator_workspaces_not_ready",
+        workspaces_not_ready: Family<Labels<1>, Gauge> = "run_operator_workspaces_not_ready",
             "Workspace objects of either kind that are not Ready, by the condition's reason";
         undecodable: Counter = "run_operator_undecodable_objects",
             "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
@@ -97,13 +133,13 @@ metrics! {
         cancel_unconfirmed: Counter = "run_operator_cancel_unconfirmed",
             "Finalizers removed while the run was only seen cancelling";
 
-        requests: Family<ByAnswer, Counter> = "run_operator_service_requests",
+        requests: Family<Labels<2>, Counter> = "run_operator_service_requests",
             "Calls to the service by operation and HTTP status; none is no answer, other a status that HTTP doesn't define";
         calls_in_flight: Gauge = "run_operator_calls_in_flight",
             "Calls for Runs in flight, including the opening of event streams";
         calls_waiting: Gauge = "run_operator_calls_waiting",
             "Calls for Runs that wait in their Workspace's queue";
-        pauses: Family<ByCause, Counter> = "run_operator_workspace_pauses",
+        pauses: Family<Labels<1>, Counter> = "run_operator_workspace_pauses",
             "Pauses of a Workspace's calls by cause: too_many_requests is 429, no_answer several calls in a row without one";
         token_changes: Counter = "run_operator_token_changes",
             "Workspaces whose calls moved to another token, after it was verified";
@@ -119,44 +155,44 @@ metrics! {
         stream_events: Counter = "run_operator_stream_events",
             "Events received from the service, repetitions not counted";
 
-        reconciles: Family<ByResult, Counter> = "controller_runtime_reconcile",
+        reconciles: Family<Labels<2>, Counter> = "controller_runtime_reconcile",
             "Reconciles by controller and result";
-        reconcile_errors: Family<ByError, Counter> = "controller_runtime_reconcile_errors",
+        reconcile_errors: Family<Labels<2>, Counter> = "controller_runtime_reconcile_errors",
             "Reconciles that failed, by reason; controller-runtime's metric has no such label";
-        reconcile_panics: Family<ByController, Counter> = "controller_runtime_reconcile_panics",
+        reconcile_panics: Family<Labels<1>, Counter> = "controller_runtime_reconcile_panics",
             "Panics in a reconcile or in a call to the service; each is a bug of the operator";
-        active_workers: Family<ByController, Gauge> = "controller_runtime_active_workers",
+        active_workers: Family<Labels<1>, Gauge> = "controller_runtime_active_workers",
             "Reconciles in flight";
-        max_workers: Family<ByController, Gauge> = "controller_runtime_max_concurrent_reconciles",
+        max_workers: Family<Labels<1>, Gauge> = "controller_runtime_max_concurrent_reconciles",
             "Maximum of reconciles in flight; 0 is no limit";
-        oldest_reconcile: Family<ByController, Gauge> = "run_operator_oldest_reconcile_seconds",
+        oldest_reconcile: Family<Labels<1>, Gauge> = "run_operator_oldest_reconcile_seconds",
             "Duration of the longest reconcile in flight so far; 0 if there is none";
-        conflicts: Family<ByController, Counter> = "run_operator_write_conflicts",
+        conflicts: Family<Labels<1>, Counter> = "run_operator_write_conflicts",
             "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
 
-        api_requests: Family<ByMethod, Counter> = "run_operator_api_requests",
+        api_requests: Family<Labels<2>, Counter> = "run_operator_api_requests",
             "Requests to the API server by method and HTTP status; none is no answer, other a status that HTTP doesn't define";
         in_sync: Gauge = "run_operator_in_sync",
             "1 if the caches are in sync with the API server, as for /readyz; 0 if not, and then nothing is reconciled";
-        events_dropped: Family<ByCause, Counter> = "run_operator_events_dropped",
+        events_dropped: Family<Labels<1>, Counter> = "run_operator_events_dropped",
             "Kubernetes Events not published, by cause; Events lost in a crash are not counted";
 
-        leader: Family<ByLease, Gauge> = "leader_election_master_status",
+        leader: Family<Labels<1>, Gauge> = "leader_election_master_status",
             "1 if this process leads, 0 if it is a standby";
 
         tasks: Gauge = "run_operator_tasks",
             "Asynchronous tasks that have begun and not ended";
     }
     times {
-        request_seconds: ByOperation, SERVICE_BUCKETS = "run_operator_service_request_duration_seconds",
+        request_seconds: Labels<1>, SERVICE_BUCKETS = "run_operator_service_request_duration_seconds",
             "Time from a call to its end; of an event stream, to its opening";
-        reconcile_seconds: ByController, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
+        reconcile_seconds: Labels<1>, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
             "Duration of a reconcile";
     }
 }
 
-/// Numbers of objects.
-pub(crate) type Counts<T> = HashMap<T, usize>;
+/// Numbers of objects, by a label's value.
+pub(crate) type Counts = HashMap<&'static str, usize>;
 
 /// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +203,7 @@ pub enum ReconcileResult {
     RequeueAfter,
     /// The object changed meanwhile; requeued.
     Conflict,
-    /// It failed, for this reason of `labels::REASONS`.
+    /// It failed, for this reason of `REASONS`.
     Error(&'static str),
 }
 
@@ -181,8 +217,6 @@ pub enum PauseCause {
 }
 
 impl PauseCause {
-    const ALL: [Self; 2] = [Self::TooManyRequests, Self::NoAnswer];
-
     fn as_str(self) -> &'static str {
         match self {
             Self::TooManyRequests => "too_many_requests",
@@ -205,13 +239,6 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    const ALL: [Self; 4] = [
-        Self::QueueFull,
-        Self::Refused,
-        Self::NamespaceGone,
-        Self::NoAnswer,
-    ];
-
     fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -223,8 +250,7 @@ impl DropCause {
 }
 
 impl Metrics {
-    /// Registers all metrics, with every series whose labels are known beforehand at zero, so that a rate is correct
-    /// from the first event on.
+    /// Registers all metrics.
     pub fn new() -> Self {
         let mut metrics = Self::registered();
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -232,72 +258,72 @@ impl Metrics {
         let registry = &mut metrics.registry;
         registry.register("run_operator_build", help, version);
         registry.register_collector(Box::new(process::Process));
-        metrics.set_phases(&Counts::new());
-        set_reasons(&metrics.runs_stalled, &Counts::new());
-        set_reasons(&metrics.workspaces_not_ready, &Counts::new());
-        for kind in [WorkspaceKind::Workspace, WorkspaceKind::ClusterWorkspace] {
-            metrics.set_ready(kind, &Counts::new());
+        let none = Counts::new();
+        metrics.set_runs(&none, &none);
+        for &kind in WorkspaceKind::ALL {
+            metrics.set_ready(kind, &none);
         }
+        metrics.set_not_ready(&none);
         metrics.begin_requests();
         metrics.begin_reconciles();
         metrics
     }
 
-    /// Sets the number of Runs in each phase.
-    pub(crate) fn set_phases(&self, counts: &Counts<Phase>) {
-        for &phase in Phase::ALL {
-            let of = ByPhase {
-                phase: phase.as_str(),
-            };
-            self.runs.get_or_create(&of).set(number(counts, &phase));
+    /// Sets the number of Runs in each phase, and of those that are Stalled for each reason.
+    pub(crate) fn set_runs(&self, phases: &Counts, stalled: &Counts) {
+        for phase in Phase::ALL.iter().map(|phase| phase.as_str()) {
+            let runs = self.runs.get_or_create(&labels([("phase", phase)]));
+            runs.set(number(phases, phase));
         }
+        set_reasons(&self.runs_stalled, stalled);
     }
 
     /// Sets the number of Workspaces of one kind by the status of their Ready condition.
-    pub(crate) fn set_ready(&self, kind: WorkspaceKind, counts: &Counts<&'static str>) {
-        let kind = kind.as_str();
+    pub(crate) fn set_ready(&self, kind: WorkspaceKind, counts: &Counts) {
         for ready in STATUSES {
-            let of = ByReady { kind, ready };
-            self.workspaces
-                .get_or_create(&of)
-                .set(number(counts, &ready));
+            let of = labels([("kind", kind.as_str()), ("ready", ready)]);
+            let workspaces = self.workspaces.get_or_create(&of);
+            workspaces.set(number(counts, ready));
         }
+    }
+
+    /// Sets the number of Workspaces that are not Ready, by reason.
+    pub(crate) fn set_not_ready(&self, counts: &Counts) {
+        set_reasons(&self.workspaces_not_ready, counts);
     }
 
     fn begin_requests(&self) {
         for code in ["200", NO_ANSWER] {
-            for operation in Operation::ALL.map(Operation::as_str) {
-                let code = code.to_owned();
-                self.requests
-                    .get_or_create_owned(&ByAnswer { operation, code });
-                self.request_seconds
-                    .get_or_create_owned(&ByOperation { operation });
+            for operation in Operation::ALL.map(|operation| ("operation", operation.as_str())) {
+                let (requests, seconds) = (&self.requests, &self.request_seconds);
+                requests.get_or_create_owned(&labels([operation, ("code", code)]));
+                seconds.get_or_create_owned(&labels([operation]));
             }
             for method in METHODS {
-                let (method, code) = (method.to_owned(), code.to_owned());
-                self.api_requests
-                    .get_or_create_owned(&ByMethod { method, code });
+                let of = labels([("method", method), ("code", code)]);
+                self.api_requests.get_or_create_owned(&of);
             }
         }
-        for cause in PauseCause::ALL.map(PauseCause::as_str) {
-            self.pauses.get_or_create_owned(&ByCause { cause });
+        for cause in ["too_many_requests", "no_answer"] {
+            self.pauses.get_or_create_owned(&labels([("cause", cause)]));
         }
-        for cause in DropCause::ALL.map(DropCause::as_str) {
-            self.events_dropped.get_or_create_owned(&ByCause { cause });
+        for cause in ["queue_full", "refused", "namespace_gone", "no_answer"] {
+            let of = labels([("cause", cause)]);
+            self.events_dropped.get_or_create_owned(&of);
         }
     }
 
     fn begin_reconciles(&self) {
-        for controller in CONTROLLERS {
+        for controller in CONTROLLERS.map(|name| ("controller", name)) {
             for result in RESULTS {
-                self.reconciles
-                    .get_or_create_owned(&ByResult { controller, result });
+                let of = labels([controller, ("result", result)]);
+                self.reconciles.get_or_create_owned(&of);
             }
             for reason in REASONS {
-                self.reconcile_errors
-                    .get_or_create_owned(&ByError { controller, reason });
+                let of = labels([controller, ("reason", reason)]);
+                self.reconcile_errors.get_or_create_owned(&of);
             }
-            let of = ByController { controller };
+            let of = labels([controller]);
             self.reconcile_panics.get_or_create_owned(&of);
             self.reconcile_seconds.get_or_create_owned(&of);
             self.active_workers.get_or_create_owned(&of);
@@ -309,55 +335,44 @@ impl Metrics {
 
     /// Counts the end of a reconcile of `controller`.
     pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, took: Duration) {
+        let of = labels([("controller", controller)]);
         let label = match result {
             ReconcileResult::Success => "success",
-            ReconcileResult::RequeueAfter | ReconcileResult::Conflict => "requeue_after",
-            ReconcileResult::Error(_) => "error",
-        };
-        let by_result = ByResult {
-            controller,
-            result: label,
-        };
-        self.reconciles.get_or_create(&by_result).inc();
-        self.reconcile_seconds
-            .get_or_create(&ByController { controller })
-            .observe(took.as_secs_f64());
-        self.failed(controller, result);
-    }
-
-    /// Counts what failed in a reconcile of `controller`, whoever began it.
-    pub fn failed(&self, controller: &'static str, result: ReconcileResult) {
-        match result {
-            ReconcileResult::Success | ReconcileResult::RequeueAfter => {}
+            ReconcileResult::RequeueAfter => "requeue_after",
             ReconcileResult::Conflict => {
-                let of = ByController { controller };
                 self.conflicts.get_or_create(&of).inc();
+                "requeue_after"
             }
             ReconcileResult::Error(reason) => {
-                let by_error = ByError { controller, reason };
-                self.reconcile_errors.get_or_create(&by_error).inc();
+                let failed = labels([("controller", controller), ("reason", reason)]);
+                self.reconcile_errors.get_or_create(&failed).inc();
                 if reason == PANIC {
                     self.panicked(controller);
                 }
+                "error"
             }
-        }
+        };
+        let by_result = labels([("controller", controller), ("result", label)]);
+        self.reconciles.get_or_create(&by_result).inc();
+        let seconds = self.reconcile_seconds.get_or_create(&of);
+        seconds.observe(took.as_secs_f64());
     }
 
     /// Counts a panic in a reconcile or call of `controller`.
     pub fn panicked(&self, controller: &'static str) {
-        let of = ByController { controller };
+        let of = labels([("controller", controller)]);
         self.reconcile_panics.get_or_create(&of).inc();
     }
 
     /// Sets the limit on concurrent reconciles of `controller`; 0 means no limit.
     pub fn set_max_workers(&self, controller: &'static str, most: usize) {
-        let of = ByController { controller };
+        let of = labels([("controller", controller)]);
         self.max_workers.get_or_create(&of).set(gauge(most));
     }
 
     /// Sets the number of reconciles of `controller` in flight, and the duration of the longest of them so far.
     pub fn set_in_flight(&self, controller: &'static str, count: usize, longest: Duration) {
-        let of = ByController { controller };
+        let of = labels([("controller", controller)]);
         self.active_workers.get_or_create(&of).set(gauge(count));
         let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
         self.oldest_reconcile.get_or_create(&of).set(seconds);
@@ -365,27 +380,27 @@ impl Metrics {
 
     /// Counts a request to the API server, and the status of the answer if there was one.
     pub fn api_request(&self, method: &str, status: Option<u16>) {
-        let (method, code) = (method.to_owned(), code(status));
-        let request = ByMethod { method, code };
-        self.api_requests.get_or_create(&request).inc();
+        let method = Cow::Owned(method.to_owned());
+        let of = [("method", method), ("code", code(status))];
+        self.api_requests.get_or_create(&of).inc();
     }
 
     /// Counts a pause of a Workspace's calls.
     pub fn paused(&self, cause: PauseCause) {
-        let cause = cause.as_str();
-        self.pauses.get_or_create(&ByCause { cause }).inc();
+        let of = labels([("cause", cause.as_str())]);
+        self.pauses.get_or_create(&of).inc();
     }
 
     /// Counts a Kubernetes Event that was not published.
     pub fn event_dropped(&self, cause: DropCause) {
-        let cause = cause.as_str();
-        self.events_dropped.get_or_create(&ByCause { cause }).inc();
+        let of = labels([("cause", cause.as_str())]);
+        self.events_dropped.get_or_create(&of).inc();
     }
 
     /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
     pub fn set_leader(&self, lease: &str, leads: bool) {
-        let name = lease.to_owned();
-        let leader = self.leader.get_or_create(&ByLease { name });
+        let name = Cow::Owned(lease.to_owned());
+        let leader = self.leader.get_or_create(&[("name", name)]);
         leader.set(i64::from(leads));
     }
 
@@ -405,35 +420,36 @@ impl Default for Metrics {
 
 impl Observer for Metrics {
     fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration) {
-        let (operation, code) = (operation.as_str(), code(http_status));
-        let answer = ByAnswer { operation, code };
-        self.requests.get_or_create(&answer).inc();
-        self.request_seconds
-            .get_or_create(&ByOperation { operation })
-            .observe(took.as_secs_f64());
+        let operation = ("operation", operation.as_str().into());
+        let of = [operation.clone(), ("code", code(http_status))];
+        self.requests.get_or_create(&of).inc();
+        let seconds = self.request_seconds.get_or_create(&[operation]);
+        seconds.observe(took.as_secs_f64());
     }
 }
 
 /// Label of an answer's HTTP status. Statuses outside 100 to 599 share one label, which bounds the number of series.
-fn code(status: Option<u16>) -> String {
+fn code(status: Option<u16>) -> Cow<'static, str> {
     match status {
-        Some(status @ 100..=599) => status.to_string(),
-        Some(_) => NO_STATUS.to_owned(),
-        None => NO_ANSWER.to_owned(),
+        Some(status @ 100..=599) => status.to_string().into(),
+        Some(_) => NO_STATUS.into(),
+        None => NO_ANSWER.into(),
     }
 }
 
-/// Sets a number for each reason of a condition. `None`: reasons that this version doesn't know.
-pub(crate) fn set_reasons(family: &Family<ByReason, Gauge>, counts: &Counts<Option<Reason>>) {
-    for reason in Reason::ALL.iter().copied().map(Some).chain([None]) {
-        let of = ByReason {
-            reason: reason.map_or(OTHER, Reason::as_str),
-        };
-        family.get_or_create(&of).set(number(counts, &reason));
+fn set_reasons(family: &Family<Labels<1>, Gauge>, counts: &Counts) {
+    for reason in Reason::ALL.iter().map(|r| r.as_str()).chain([OTHER]) {
+        let of = labels([("reason", reason)]);
+        family.get_or_create(&of).set(number(counts, reason));
     }
 }
 
-fn number<T: Eq + Hash>(counts: &Counts<T>, of: &T) -> i64 {
+/// Label of a condition's reason.
+pub(crate) fn reason(text: &str) -> &'static str {
+    Reason::named(text).map_or(OTHER, Reason::as_str)
+}
+
+fn number(counts: &Counts, of: &str) -> i64 {
     gauge(counts.get(of).copied().unwrap_or_default())
 }
 

@@ -60,7 +60,7 @@ impl Task {
         let limiter = &session.limiter;
         let granted = permit.filter(|permit| permit.is_of(limiter));
         let waits = entry.with(|state| {
-            let place = state.place.as_ref().filter(|place| place.is_of(limiter));
+            let place = state.place.as_ref().filter(|place| place.is_in(limiter));
             place.map(|place| place.since)
         });
         let permit = match (granted, waits) {
@@ -107,7 +107,8 @@ impl Task {
         } else {
             Duration::ZERO
         };
-        ctx.run_trigger
+        ctx.triggers
+            .runs
             .enqueue_at(&entry.namespace, &entry.uid, Instant::now() + pause);
     }
 
@@ -167,7 +168,7 @@ impl Task {
 
 /// Has the Run reconciled once it has its permit.
 fn wake(ctx: &Context, entry: &RunEntry) -> Wake {
-    let trigger = ctx.run_trigger.clone();
+    let trigger = ctx.triggers.runs.clone();
     let (namespace, uid) = (entry.namespace.clone(), entry.uid.clone());
     Box::new(move || trigger.wake(&namespace, &uid))
 }

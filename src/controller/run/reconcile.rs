@@ -10,10 +10,9 @@ use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        BadObject,
+        BadObject, Scope,
         patch::WriteError,
-        reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
-        scope::Scope,
+        reconciler::{Action, Failed, ReconcileError, Reconciled, caught},
     },
     context::Context,
     enqueue, leader,
@@ -21,7 +20,7 @@ use crate::controller::{
     undecodable,
     workspace::namespaces,
 };
-use crate::decide::{self, CallDelay, Effect, EventDraft, Observed, turn::Step};
+use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, turn::Step};
 
 use super::{
     calls::{Begun, Task},
@@ -214,22 +213,24 @@ impl Reconcile<'_> {
             let stream = state.streaming;
             let written = self.written.as_ref();
             let before = state.run.released();
-            let turn = state.run.next(lacking, written, |run, memory, vanished| {
-                decide::decide(&Observed {
-                    run,
-                    workspace: &workspace.view,
-                    namespace_allowed,
-                    memory,
-                    key_holder: key_holder.as_deref(),
-                    vanished,
-                    stream,
-                    call_delay,
-                    contract: &ctx.config.contract,
-                    settings: &ctx.config.settings,
-                    now: now(),
-                    wall: wall(),
-                })
-            });
+            let turn = state
+                .run
+                .next(lacking, written, |run, memory, deleted_without_release| {
+                    decide::decide(&Inputs {
+                        run,
+                        workspace: &workspace.view,
+                        namespace_allowed,
+                        memory,
+                        key_holder: key_holder.as_deref(),
+                        deleted_without_release,
+                        stream,
+                        call_delay,
+                        contract: &ctx.config.contract,
+                        settings: &ctx.config.settings,
+                        now: now(),
+                        wall: wall(),
+                    })
+                });
             (turn, !before && state.run.released())
         });
         if released {
@@ -462,8 +463,9 @@ async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let namespace = meta.namespace.clone().unwrap_or_default();
     let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
     let generation = meta.generation.unwrap_or_default();
-    let describe =
-        |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
+    let describe = |status, what: &str| {
+        crate::decide::conditions::undecodable_run(status, what, generation, wall())
+    };
     undecodable::show(ctx, &api, bad, describe).await
 }
 

@@ -10,9 +10,8 @@ use crate::api::{Phase, Run};
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Maybe, ObjectVersion,
+        Maybe, ObjectVersion, Scope,
         patch::{self, WriteError},
-        scope::Scope,
     },
     context::Context,
     state::{
@@ -20,10 +19,7 @@ use crate::controller::{
         runs::RunEntry,
     },
 };
-use crate::decide::{
-    Memory, Observed, Stream, WorkspaceView,
-    run::{Settled, settled},
-};
+use crate::decide::{Inputs, Memory, Stream, WorkspaceView, run::settled};
 use crate::util::error_chain;
 
 /// Interval at which TTLs are compared with the wall clock, which may step.
@@ -33,33 +29,26 @@ const DELETIONS: usize = 16;
 
 /// What to keep of an object that the watch has shown.
 pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
-    let run = object.good();
-    let settled = run.and_then(|run| Some((run, of(ctx, run)?)));
-    match settled {
-        Some((run, settled)) => Known::Ended(Arc::new(stripped(run, settled))),
-        None => object.into(),
-    }
+    let settled = object.good().and_then(|run| settled_run(ctx, run));
+    settled.map_or_else(|| object.into(), |ended| Known::Ended(Arc::new(ended)))
 }
 
 /// Strips a Run for which nothing is left to do, and forgets it. Returns whether that is so.
 pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> bool {
     // The watch has shown this version already; else it still has to, or that the object is deleted.
-    let settled = of(ctx, run).is_some_and(|settled| ctx.runs.strip(stripped(run, settled)));
+    let settled = settled_run(ctx, run).is_some_and(|ended| ctx.runs.strip(ended));
     if settled {
         ctx.tracked_runs.forget(&entry.uid);
     }
     settled
 }
 
-/// Deletes settled Runs after their TTL, until shutdown.
-pub(crate) async fn expire(ctx: Arc<Context>) {
+/// Deletes settled Runs after their TTL, for ever.
+pub(crate) async fn delete_expired(ctx: Arc<Context>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = ctx.shutdown.cancelled() => return,
-        }
+        ticks.tick().await;
         if !ctx.may_begin() {
             continue;
         }
@@ -90,29 +79,20 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     }
 }
 
-fn stripped(run: &Run, settled: Settled) -> EndedRun {
-    let phase = run.status.as_ref().and_then(|status| status.phase);
-    EndedRun {
-        object: ObjectVersion::of(&run.metadata),
-        phase: phase.unwrap_or(Phase::Pending),
-        expires: settled.expires,
-    }
-}
-
-/// Asks policy whether a Run is settled, with what this process knows of it.
-fn of(ctx: &Context, run: &Run) -> Option<Settled> {
+/// What to keep of a Run if it is settled, by policy and by what this process knows of it.
+fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
     // Few of the watched versions have ended, and of the others nothing else is asked.
     if !run.ended() {
         return None;
     }
     let ask = |memory: &Memory| {
-        settled(&Observed {
+        settled(&Inputs {
             run,
             workspace: &WorkspaceView::Unknown,
             namespace_allowed: None,
             memory,
             key_holder: None,
-            vanished: false,
+            deleted_without_release: false,
             stream: Stream::Closed,
             call_delay: None,
             contract: &ctx.config.contract,
@@ -122,8 +102,14 @@ fn of(ctx: &Context, run: &Run) -> Option<Settled> {
         })
     };
     let uid = run.metadata.uid.as_deref().unwrap_or_default();
-    match ctx.tracked_runs.get(uid) {
+    let settled = match ctx.tracked_runs.get(uid) {
         Some(entry) => entry.with(|state| ask(&state.run.memory)),
         None => ask(&Memory::of(run)),
-    }
+    };
+    let phase = run.status.as_ref().and_then(|status| status.phase);
+    Some(EndedRun {
+        object: ObjectVersion::of(&run.metadata),
+        phase: phase.unwrap_or(Phase::Pending),
+        expires: settled?.expires,
+    })
 }

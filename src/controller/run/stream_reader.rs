@@ -1,35 +1,37 @@
 //! Follows the events of one Run (rule 2): waits for a place, opens the stream, reads it, and reopens it from its
 //! cursor.
 
-mod connection;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-use crate::clock::now;
+use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
     leader,
     state::{
         call_limiter::CallPermit,
+        places::{Queued, StreamPlace},
         runs::RunEntry,
-        stream_places::{QueuedStream, StreamPlace},
         workspaces::{ClientSession, WorkspaceState},
     },
 };
 use crate::decide::{
-    Learned, Stream, backoff,
-    failure::FailedCall,
-    last_events::StreamEnd,
-    stream_pause::{self, Ended},
+    Learned, Stream, delays,
+    event_buffer::Received,
+    failure::{Call, Capacity, FailedCall, Failure},
+    stream::{self, Ended, StreamEnd},
 };
-use crate::service::RunId;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::time::sleep;
+use crate::service::{EventStream, RunId, StreamItem};
 
 /// Period over which a Workspace's streams are reopened after they lost their session.
 const SPREAD: Duration = Duration::from_secs(1);
+/// Period over which open streams move to a new token.
+const MOVES: Duration = Duration::from_mins(1);
+/// Pause before a move is tried again if the Workspace's calls are paused or queued.
+const MOVE_AGAIN: Duration = Duration::from_secs(5);
 /// A longer wait for a place is shown, and the Run is polled more often.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
@@ -49,67 +51,40 @@ enum End {
     Unusable,
 }
 
-/// Position at which a stream resumes.
-enum Resume {
-    /// The position in memory or in the object's status.
-    AsMirrored,
-    /// After this event; from the beginning, if the service has reset its ids.
-    After(Option<String>),
-}
-
 /// Follows the events of one Run.
-pub(crate) struct Follower {
-    ctx: Arc<Context>,
-    entry: Arc<RunEntry>,
-    key: WorkspaceKey,
+pub(crate) struct StreamReader {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) entry: Arc<RunEntry>,
+    pub(crate) key: WorkspaceKey,
     /// The place of the run; a session of another place is not used.
-    place: Arc<ResolvedWorkspace>,
-    run_id: RunId,
+    pub(crate) place: Arc<ResolvedWorkspace>,
+    pub(crate) run_id: RunId,
     /// Failures in a row, including those of earlier tasks.
-    failures: u32,
-    opened_before: bool,
+    pub(crate) failures: u32,
+    pub(crate) opened_before: bool,
     /// Whether the last stream broke, was closed or was refused.
-    broken: bool,
-    /// Position from which this task's next stream resumes.
-    resume: Resume,
+    pub(crate) broken: bool,
+    /// The last received id (rule 2), at first that of an earlier task or process: the next stream resumes after it.
+    /// `None`: from the beginning, also where the service has reset its ids.
+    pub(crate) cursor: Option<String>,
 }
 
-impl Follower {
-    pub(crate) fn new(
-        ctx: Arc<Context>,
-        entry: Arc<RunEntry>,
-        key: WorkspaceKey,
-        place: Arc<ResolvedWorkspace>,
-        run_id: RunId,
-        failures: u32,
-    ) -> Self {
-        Self {
-            ctx,
-            entry,
-            key,
-            place,
-            run_id,
-            failures,
-            opened_before: false,
-            broken: false,
-            resume: Resume::AsMirrored,
-        }
-    }
-
+impl StreamReader {
     /// Runs until shutdown or until it is aborted. (Boxed: a future holds its arguments twice.)
-    pub(crate) async fn follow(mut self: Box<Self>) {
+    pub(crate) async fn read_streams(mut self: Box<Self>) {
         let ctx = Arc::clone(&self.ctx);
         tokio::select! {
-            () = self.streams() => {}
+            () = self.reopen() => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
 
-    async fn streams(&mut self) {
+    /// One stream after the other, for ever.
+    async fn reopen(&mut self) {
         let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
-            let seed = backoff::seed(&self.entry.uid, self.failures);
-            sleep(backoff::delay(self.failures, None, seed)).await;
+            let seed = delays::seed(&self.entry.uid, self.failures);
+            sleep(delays::backoff(self.failures, None, seed)).await;
         }
         loop {
             // Boxed: the task of an open stream needs no room for it.
@@ -130,12 +105,12 @@ impl Follower {
                 end = self.connect(&session, permit, &place).await;
             }
             drop(place);
-            // Created before the pause is computed: a later hurry ends the pause, an earlier one doesn't.
-            let hurried = entry.wake_stream.notified();
+            // Created before the pause is computed: a later wake-up ends the pause, an earlier one doesn't.
+            let woken = entry.wake_stream.notified();
             let pause = self.ended(&session, end);
             tokio::select! {
                 () = sleep(pause) => {}
-                () = hurried => {}
+                () = woken => {}
             }
         }
     }
@@ -158,7 +133,7 @@ impl Follower {
                 Err(queued) => queued,
             };
             drop((session, place));
-            let permit = queued.permit().await;
+            let permit = queued.given().await;
             if let Ok(place) = self.ctx.streams.ask(namespace) {
                 return (place, permit);
             }
@@ -167,13 +142,13 @@ impl Follower {
 
     /// Waits for a place. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that has
     /// ended it is shown at once: its last events can't be read.
-    async fn wait_for_place(&self, queued: QueuedStream) -> StreamPlace {
+    async fn wait_for_place(&self, queued: Queued<StreamPlace>) -> StreamPlace {
         let quiet = if self.reading_on() {
             Duration::ZERO
         } else {
             SHORT_WAIT
         };
-        let place = queued.place();
+        let place = queued.given();
         tokio::pin!(place);
         if let Ok(place) = tokio::time::timeout(quiet, &mut place).await {
             return place;
@@ -243,13 +218,13 @@ impl Follower {
         self.failures = self.failures.saturating_add(1);
         let settings = &self.ctx.config.settings;
         self.entry.with(|state| {
-            stream_pause::pause(&Ended {
+            stream::pause(&Ended {
                 failed,
                 asked,
                 failures: self.failures,
                 last: &state.run.memory.last_events,
                 polls: (settings.poll_min, settings.poll_max),
-                seed: backoff::seed(&self.entry.uid, self.failures),
+                seed: delays::seed(&self.entry.uid, self.failures),
             })
         })
     }
@@ -279,13 +254,174 @@ impl Follower {
 
     /// A part of `over` that depends on the object's uid.
     fn spread(&self, over: Duration) -> Duration {
-        let thousandths = u32::try_from(backoff::seed(&self.entry.uid, 0) % 1000);
+        let thousandths = u32::try_from(delays::seed(&self.entry.uid, 0) % 1000);
         over * thousandths.unwrap_or_default() / 1000
     }
 
     fn enqueue(&self) {
-        self.ctx
-            .run_trigger
-            .enqueue(&self.entry.namespace, &self.entry.uid);
+        let entry = &self.entry;
+        self.ctx.enqueue_run(&entry.namespace, &entry.uid);
+    }
+
+    /// Opens the stream and reads it to its end.
+    async fn connect(
+        &mut self,
+        session: &ClientSession,
+        permit: CallPermit,
+        place: &StreamPlace,
+    ) -> End {
+        // Boxed: the task of an open stream needs no room for it.
+        let stream = match Box::pin(self.open(session, permit, place)).await {
+            Ok(stream) => stream,
+            Err(end) => return end,
+        };
+        self.read(session, stream, place).await
+    }
+
+    /// Opens the stream. The Workspace's permit is held no longer.
+    async fn open(
+        &mut self,
+        session: &ClientSession,
+        mut permit: CallPermit,
+        place: &StreamPlace,
+    ) -> Result<Box<EventStream>, End> {
+        permit.begin();
+        if std::mem::take(&mut self.broken) {
+            self.ctx.reconnects(&self.key);
+        }
+        let (client, credentials) = (&session.client, &session.credentials);
+        let opening = client.run_events(credentials, &self.run_id, self.cursor.as_deref());
+        let opened = tokio::select! {
+            opened = opening => opened.map_err(|failure| Box::new(self.failed(failure))),
+            () = place.asked_back(), if !self.reading_on() => return Err(End::PlaceAskedBack),
+        };
+        permit.ended(Capacity::after(opened.as_ref().err().map(Box::as_ref)));
+        let stream = opened.map_err(End::Refused)?;
+        if std::mem::replace(&mut self.opened_before, true) {
+            self.ctx.metrics.stream_reconnects.inc();
+        }
+        self.learn(Learned::StreamOpened);
+        self.entry.with(|state| state.streaming = Stream::Open);
+        Ok(Box::new(stream))
+    }
+
+    fn failed(&self, failure: Failure) -> FailedCall {
+        FailedCall::new(Call::Get, failure, &self.ctx.config.contract)
+    }
+
+    async fn read(
+        &mut self,
+        session: &ClientSession,
+        mut stream: Box<EventStream>,
+        place: &StreamPlace,
+    ) -> End {
+        let ctx = Arc::clone(&self.ctx);
+        ctx.metrics.open_streams.inc();
+        let _open = OpenStream(Arc::clone(&ctx));
+        let mut workspace = ctx.workspaces.subscribe(&self.key);
+        // Time of the move to a newer token, if there is one.
+        let mut moves: Option<Instant> = None;
+        loop {
+            let current = workspace.borrow_and_update().clone();
+            if !current.keeps(&self.place) {
+                return End::Unusable;
+            }
+            let newer = self
+                .usable(&current)
+                .filter(|newer| newer.credentials.token != session.credentials.token);
+            let due = newer.as_ref().map(|_| {
+                let spread = || Instant::now() + self.spread(MOVES);
+                *moves.get_or_insert_with(spread)
+            });
+            let item = tokio::select! {
+                item = stream.next() => item,
+                _ = workspace.changed() => continue,
+                () = place.asked_back(), if !self.reading_on() => {
+                    // The run may have ended during the wait: then its last events can only be read from this stream.
+                    if self.reading_on() {
+                        continue;
+                    }
+                    return End::PlaceAskedBack;
+                }
+                () = until(due) => {
+                    let permit = newer.as_ref().and_then(|newer| {
+                        let namespace = &self.entry.namespace;
+                        newer.limiter.ask(namespace).ok()
+                    });
+                    if let (Some(newer), Some(permit)) = (newer, permit) {
+                        return End::Moves(newer, permit);
+                    }
+                    moves = Some(Instant::now() + MOVE_AGAIN);
+                    continue;
+                }
+            };
+            self.cursor = stream.last_event_id().map(str::to_owned);
+            match item {
+                Ok(Some(item)) => self.receive(item),
+                Ok(None) => {
+                    return End::Closed {
+                        pause: stream.retry(),
+                    };
+                }
+                Err(failure) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = failure.message, "event stream broke");
+                    return End::Failed(Box::new(self.failed(failure)));
+                }
+            }
+        }
+    }
+
+    /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
+    /// and less often.
+    fn receive(&mut self, item: StreamItem) {
+        let StreamItem::Event(event) = item else {
+            let entry = &self.entry;
+            tracing::warn!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                "an event was larger than the contract file allows; getting the run instead"
+            );
+            self.entry
+                .with(|state| state.run.memory.event_buffer.hint());
+            self.enqueue();
+            return;
+        };
+        let received = Received {
+            id: event.id,
+            kind: event.kind,
+            data: event.data,
+        };
+        let contract = &self.ctx.config.contract;
+        let new = self.entry.with(|state| {
+            let new = state.run.memory.received(&received, contract, wall());
+            if new {
+                state.stream.ended = 0;
+            }
+            // Events after the run's end are written when the stream has ended.
+            new.then(|| state.run.memory.last_events.reading_on())
+        });
+        if let Some(reading_on) = new {
+            self.failures = 0;
+            self.ctx.metrics.stream_events.inc();
+            if !reading_on {
+                self.enqueue();
+            }
+        }
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        // Boxed: only a stream that moves needs the timer.
+        Some(due) => Box::pin(sleep_until(due)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counts an open stream until it is dropped.
+struct OpenStream(Arc<Context>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.metrics.open_streams.dec();
     }
 }

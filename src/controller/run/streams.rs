@@ -1,5 +1,6 @@
 //! The event streams: starts and ends one task per followed Run.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -7,12 +8,15 @@ use futures::FutureExt;
 use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{
     context::Context,
-    state::{runs::RunEntry, workspaces::WorkspaceState},
+    state::{
+        runs::{RunEntry, State},
+        workspaces::WorkspaceState,
+    },
 };
 use crate::decide::{Follow, Learned, Stream};
 use crate::service::RunId;
 
-use super::stream_reader::Follower;
+use super::stream_reader::StreamReader;
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
 pub(crate) fn follow(
@@ -58,27 +62,39 @@ fn open(
     let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
         return;
     };
-    let begun = entry.with(|state| Some((state.stream.begin()?, state.stream.ended)));
-    let Some((number, failures)) = begun else {
-        return;
+    let mirrored = run.status.as_ref().and_then(|s| s.last_event_id.clone());
+    let received = |state: &mut State| state.run.memory.event_buffer.cursor().map(str::to_owned);
+    let cursor = entry.with(received).or(mirrored);
+    let read = |failures| {
+        let reader = StreamReader {
+            ctx: Arc::clone(ctx),
+            entry: Arc::clone(entry),
+            key: key.clone(),
+            place: shared(place, workspace),
+            run_id,
+            failures,
+            opened_before: false,
+            broken: false,
+            cursor,
+        };
+        Box::new(reader).read_streams()
     };
-    let follower = Follower::new(
-        Arc::clone(ctx),
-        Arc::clone(entry),
-        key.clone(),
-        shared(place, workspace),
-        run_id,
-        failures,
-    );
     let ctx = Arc::clone(ctx);
-    start(
-        entry,
-        number,
-        Box::new(follower).follow(),
-        move |entry, panicked| {
-            restart(&ctx, entry, panicked);
-        },
-    );
+    // One that ended unasked: policy has the Run followed again.
+    let on_end = move |entry: &RunEntry, panicked| {
+        if ctx.shutdown.is_cancelled() {
+            return;
+        }
+        if panicked {
+            ctx.metrics.panicked("run");
+        }
+        tracing::error!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
+            "the task that follows a Run's events ended; restarting it"
+        );
+        ctx.enqueue_run(&entry.namespace, &entry.uid);
+    };
+    start(entry, read, on_end);
 }
 
 /// One copy for all Runs of the Workspace's place.
@@ -87,62 +103,37 @@ fn shared(place: &ResolvedWorkspace, workspace: &WorkspaceState) -> Arc<Resolved
     same.map_or_else(|| Arc::new(place.clone()), Arc::clone)
 }
 
-/// Handles a task that ended unasked: policy has the Run followed again.
-fn restart(ctx: &Context, entry: &RunEntry, panicked: bool) {
-    if ctx.shutdown.is_cancelled() {
-        return;
-    }
-    if panicked {
-        ctx.metrics.panicked("run");
-    }
-    tracing::error!(
-        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
-        "the task that follows a Run's events ended; restarting it"
-    );
-    ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-}
-
-/// Starts a task. Must not be called under the entry's lock, which the task's end takes. `on_end` is called if the task
-/// ended unasked; its argument is whether it panicked.
-fn start(
+/// Starts a task, unless one is running. `work` is told how many before it ended unasked. `on_end` is called if this one
+/// does; its argument is whether it panicked. Returns whether it was started.
+fn start<F>(
     entry: &Arc<RunEntry>,
-    number: u64,
-    work: impl Future<Output = ()> + Send + 'static,
+    work: impl FnOnce(u32) -> F,
     on_end: impl FnOnce(&RunEntry, bool) + Send + 'static,
-) {
-    let guard = Guard {
-        entry: Arc::clone(entry),
-        number,
-        on_end: Some(on_end),
-    };
-    // An async block would hold the work twice: as it was given, and as it is awaited.
-    let task = tokio::spawn(work.map(move |()| drop(guard)));
-    let unwanted = entry.with(|state| state.stream.attach(number, task.abort_handle()));
-    if let Some(task) = unwanted {
-        task.abort();
-    }
-}
-
-/// Updates the state when a task has ended, however it did.
-struct Guard<F: FnOnce(&RunEntry, bool)> {
-    entry: Arc<RunEntry>,
-    number: u64,
-    on_end: Option<F>,
-}
-
-impl<F: FnOnce(&RunEntry, bool)> Drop for Guard<F> {
-    fn drop(&mut self) {
-        let unasked = self.entry.with(|state| {
-            let unasked = state.stream.end(self.number);
-            if unasked {
-                state.streaming = Stream::Closed;
-            }
-            unasked
-        });
-        if let Some(on_end) = self.on_end.take().filter(|_| unasked) {
-            on_end(&self.entry, std::thread::panicking());
-        }
-    }
+) -> bool
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let host = Arc::clone(entry);
+    entry.with(|state| {
+        let ended = state.stream.ended;
+        state.stream.start(|number| {
+            let on_end = move |panicked| {
+                let unasked = host.with(|state| {
+                    let unasked = state.stream.end(number);
+                    if unasked {
+                        state.streaming = Stream::Closed;
+                    }
+                    unasked
+                });
+                if unasked {
+                    on_end(&host, panicked);
+                }
+            };
+            // An async block would hold the work twice: as it was given, and as it is awaited.
+            let work = AssertUnwindSafe(work(ended)).catch_unwind();
+            tokio::spawn(work.map(move |result| on_end(result.is_err()))).abort_handle()
+        })
+    })
 }
 
 #[cfg(test)]
@@ -170,15 +161,13 @@ mod tests {
         told: &mpsc::UnboundedSender<bool>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> bool {
-        let Some(number) = entry.with(|state| state.stream.begin()) else {
-            return false;
-        };
-        entry.with(|state| state.streaming = Stream::Open);
         let told = told.clone();
-        start(entry, number, work, move |_, panicked| {
-            told.send(panicked).unwrap();
-        });
-        true
+        let on_end = move |_: &RunEntry, panicked| told.send(panicked).unwrap();
+        let started = start(entry, |_| work, on_end);
+        if started {
+            entry.with(|state| state.streaming = Stream::Open);
+        }
+        started
     }
 
     /// Proves: P-stream-places
@@ -230,7 +219,7 @@ mod tests {
         fn size<T, F>(_: fn(T) -> F) -> usize {
             size_of::<F>()
         }
-        let size = size(Follower::follow);
+        let size = size(StreamReader::read_streams);
         assert!(size < 900, "{size}");
         let with_its_stream = size + size_of::<crate::service::EventStream>();
         assert!(with_its_stream < 3 * 1024, "{with_its_stream}");

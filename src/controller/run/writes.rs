@@ -15,9 +15,10 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
 };
 use crate::decide::{
-    Effect, backoff,
+    Effect,
+    claims::begins_submission,
+    delays,
     turn::{Outcome, Step, Turn},
-    workspace::in_use::begins_submission,
 };
 use crate::util::error_chain;
 
@@ -163,7 +164,7 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
     if matches!(error, WriteError::Gone) || conflict && n >= CONFLICTS {
         read_live(ctx, entry).await;
     }
-    let delay = || backoff::delay(n, None, backoff::seed(&entry.uid, n));
+    let delay = || delays::backoff(n, None, delays::seed(&entry.uid, n));
     match error {
         WriteError::Conflict | WriteError::Gone if n == 1 => AFTER_CONFLICT,
         WriteError::Conflict | WriteError::Gone => delay().min(AFTER_REFUSAL),

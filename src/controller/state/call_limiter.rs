@@ -11,20 +11,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
 use crate::controller::metrics::{Metrics, PauseCause};
 use crate::decide::{
-    backoff,
+    delays::{self, Bounds, TokenBucket, later},
     failure::Capacity,
-    time::later,
-    token_bucket::{Bounds, TokenBucket},
 };
 use crate::util::lock;
 
-use super::fair_places::{FairPlaces, Ticket};
+use super::places::{FairPlaces, Queue, Queued, Ticket};
 
 /// Calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough that a
 /// hanging Workspace holds few connections.
@@ -86,43 +83,10 @@ struct Waiter {
     wake: Wake,
 }
 
-/// A place in the queue. Dropped, it is left.
-pub(crate) struct QueuedCall {
-    limiter: Arc<CallLimiter>,
-    /// Start of the wait.
-    pub(crate) since: Instant,
-    namespace: Arc<str>,
-    ticket: Ticket,
-    permit: oneshot::Receiver<CallPermit>,
-}
-
-impl QueuedCall {
-    /// Waits for the permit.
-    pub(crate) async fn permit(mut self) -> CallPermit {
-        match (&mut self.permit).await {
-            Ok(permit) => permit,
-            // The limiter keeps the sender as long as this is queued.
-            Err(_) => std::future::pending().await,
-        }
-    }
-
-    /// The permit, if it is granted.
-    pub(crate) fn granted(&mut self) -> Option<CallPermit> {
-        self.permit.try_recv().ok()
-    }
-
-    /// Whether it is a place of this limiter.
-    pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
-        Arc::ptr_eq(&self.limiter, limiter)
-    }
-}
-
-impl Drop for QueuedCall {
-    fn drop(&mut self) {
-        // A permit in transit is dropped with the receiver, and so given back.
-        self.limiter
-            .change(|calls, _| calls.places.leave(&self.namespace, self.ticket));
-        self.limiter.metrics.calls_waiting.dec();
+impl Queue for CallLimiter {
+    fn leave(self: Arc<Self>, namespace: &Arc<str>, ticket: Ticket) {
+        self.change(|calls, _| calls.places.leave(namespace, ticket));
+        self.metrics.calls_waiting.dec();
     }
 }
 
@@ -131,7 +95,7 @@ impl CallLimiter {
     pub(crate) fn new(key: WorkspaceKey, metrics: Arc<Metrics>) -> Self {
         let name = format!("{}/{}", key.namespace, key.name);
         Self {
-            calls: Mutex::new(Calls::new(backoff::seed(&name, 0))),
+            calls: Mutex::new(Calls::new(delays::seed(&name, 0))),
             key,
             metrics,
         }
@@ -148,7 +112,7 @@ impl CallLimiter {
     }
 
     /// A permit for a call of this namespace, if it may begin now; else a place in the queue, to be awaited.
-    pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, QueuedCall> {
+    pub(crate) fn ask(self: &Arc<Self>, namespace: &str) -> Result<CallPermit, Queued<CallPermit>> {
         self.ask_or_wake(namespace, Box::new(|| ()))
     }
 
@@ -157,31 +121,21 @@ impl CallLimiter {
         self: &Arc<Self>,
         namespace: &str,
         wake: Wake,
-    ) -> Result<CallPermit, QueuedCall> {
+    ) -> Result<CallPermit, Queued<CallPermit>> {
         let namespace: Arc<str> = namespace.into();
         let asked = self.change(|calls, now| {
             calls.begin_at_once(&namespace, now).ok_or_else(|| {
-                let (sender, receiver) = oneshot::channel();
-                let waiter = Waiter {
-                    permit: sender,
-                    wake,
-                };
-                (calls.places.enqueue(&namespace, waiter), receiver)
+                let (permit, receiver) = oneshot::channel();
+                let ticket = calls.places.enqueue(&namespace, Waiter { permit, wake });
+                (ticket, receiver)
             })
         });
-        match asked {
-            Ok(call) => Ok(self.permit(call)),
-            Err((ticket, permit)) => {
+        asked
+            .map(|call| self.permit(call))
+            .map_err(|(ticket, permit)| {
                 self.metrics.calls_waiting.inc();
-                Err(QueuedCall {
-                    limiter: Arc::clone(self),
-                    since: Instant::now(),
-                    namespace,
-                    ticket,
-                    permit,
-                })
-            }
-        }
+                Queued::new(self.clone(), namespace, ticket, permit)
+            })
     }
 
     /// End of the current pause by process time, if it is long enough to be shown.
@@ -205,17 +159,7 @@ impl CallLimiter {
             let until = calls.pauses.until(now);
             (cause.zip(until), calls.pauses.long_until(now))
         });
-        if let Some((cause, end)) = paused {
-            self.log(cause, until(end));
-            if long.is_some() {
-                lock(&self.calls)
-                    .places
-                    .each(|waiter: &Waiter| (waiter.wake)());
-            }
-        }
-    }
-
-    fn log(&self, cause: PauseCause, pause: Duration) {
+        let Some((cause, end)) = paused else { return };
         self.metrics.paused(cause);
         let sentence = match cause {
             PauseCause::TooManyRequests => "the service answered 429",
@@ -223,8 +167,12 @@ impl CallLimiter {
         };
         tracing::warn!(
             k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
-            cause = sentence, milliseconds = pause.as_millis(), "the calls of a Workspace are paused"
+            cause = sentence, milliseconds = until(end).as_millis(), "the calls of a Workspace are paused"
         );
+        if long.is_some() {
+            let calls = lock(&self.calls);
+            calls.places.each(|waiter: &Waiter| (waiter.wake)());
+        }
     }
 
     /// Changes the calls, then grants the permits that are due.
@@ -396,7 +344,7 @@ impl Pauses {
             // The end of a call from before the pause is no evidence about the time after it. A 429 may only
             // make the pause longer.
             if let Capacity::TooMany(asked) = capacity {
-                self.pause_for(backoff::asked(asked), now);
+                self.pause_for(delays::asked(asked), now);
             }
             return None;
         }
@@ -431,7 +379,7 @@ impl Pauses {
         self.fresh = 0;
         self.one_first = true;
         let seed = self.seed.wrapping_add(self.number);
-        self.pause_for(backoff::delay(attempt, asked, seed), now);
+        self.pause_for(delays::backoff(attempt, asked, seed), now);
     }
 
     fn pause_for(&mut self, wait: Duration, now: Timestamp) {
@@ -446,47 +394,43 @@ impl Pauses {
 /// `spec.rateLimit`.
 #[derive(Default)]
 struct Rate {
-    limit: Option<RateLimit>,
+    bounds: Option<Bounds>,
     calls: TokenBucket,
 }
 
 impl Rate {
     /// Sets the limit. With an unchanged one it goes on, so that a check resets nothing.
     fn set(&mut self, limit: Option<RateLimit>) {
-        if self.limit != limit {
-            let calls = TokenBucket::default();
-            *self = Self { limit, calls };
-        }
-    }
-
-    fn bounds(&self) -> Option<Bounds> {
-        let positive = |number: Option<i32>| {
+        let positive = |number: Option<i32>, default: u32| {
             let number = number.and_then(|number| u32::try_from(number).ok());
-            number.filter(|number| *number > 0)
+            number.filter(|number| *number > 0).unwrap_or(default)
         };
-        self.limit.map(|limit| Bounds {
-            burst: positive(limit.burst).unwrap_or(DEFAULT_BURST),
-            refill: Duration::from_secs(1)
-                / positive(limit.requests_per_second).unwrap_or(DEFAULT_RATE),
-        })
+        let bounds = limit.map(|limit| Bounds {
+            burst: positive(limit.burst, DEFAULT_BURST),
+            refill: Duration::from_secs(1) / positive(limit.requests_per_second, DEFAULT_RATE),
+        });
+        if self.bounds != bounds {
+            let calls = TokenBucket::default();
+            *self = Self { bounds, calls };
+        }
     }
 
     /// Counts a call, if it may begin.
     fn take(&mut self, now: Timestamp) -> bool {
-        let bounds = self.bounds();
+        let bounds = self.bounds;
         bounds.is_none_or(|bounds| self.calls.take(bounds, now))
     }
 
     /// Counts a call no more: it was not made.
     fn give_back(&mut self) {
-        if let Some(bounds) = self.bounds() {
+        if let Some(bounds) = self.bounds {
             self.calls.give_back(bounds);
         }
     }
 
     /// Time of the next call, if that is later than now.
     fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        let at = self.calls.next(self.bounds()?, now);
+        let at = self.calls.next(self.bounds?, now);
         (at > now).then_some(at)
     }
 }

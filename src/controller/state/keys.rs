@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 
 use crate::api::Run;
-use crate::decide::key_claim::{KeyClaim, created};
+use crate::decide::claims::{KeyClaim, created};
 use crate::util::lock;
 
 use super::run_store::Known;
@@ -26,10 +26,10 @@ pub type RunRef = (String, Arc<str>);
 
 /// The live Runs that have a key of their own.
 #[derive(Default)]
-pub struct Keys(Mutex<Table>);
+pub struct Keys(Mutex<Holders>);
 
 #[derive(Default)]
-struct Table {
+struct Holders {
     places: HashMap<Place, Sharing>,
     /// By uid: where each Run is.
     runs: HashMap<Arc<str>, (Place, Rank)>,
@@ -49,7 +49,7 @@ impl Keys {
     ///
     /// One that can no longer be decoded keeps a key that it holds: its run continues, and another Run with the key would
     /// obtain that run.
-    pub fn seen(&self, known: &Known) -> Option<RunRef> {
+    pub fn update(&self, known: &Known) -> Option<RunRef> {
         let [uid, _, name] = known.identity();
         let mut table = lock(&self.0);
         let place = match known {
@@ -65,7 +65,7 @@ impl Keys {
     }
 
     /// Takes in that a Run no longer exists. Returns the next Run of its key.
-    pub fn gone(&self, uid: &str) -> Option<RunRef> {
+    pub fn remove(&self, uid: &str) -> Option<RunRef> {
         lock(&self.0).replace(uid, "", None)
     }
 
@@ -94,7 +94,7 @@ impl Keys {
         };
         let uid = run.metadata.uid.as_deref().unwrap_or_default();
         let mut table = lock(&self.0);
-        let Table { places, runs } = &mut *table;
+        let Holders { places, runs } = &mut *table;
         let Some(sharing) = places.get_mut(&place) else {
             return true;
         };
@@ -112,7 +112,7 @@ impl Keys {
     /// Ends the claim of a Run whose intent was certainly not written.
     pub fn unclaim(&self, uid: &str) {
         let mut table = lock(&self.0);
-        let Table { places, runs } = &mut *table;
+        let Holders { places, runs } = &mut *table;
         let sharing = runs.get(uid).and_then(|(place, _)| places.get_mut(place));
         if let Some(sharing) = sharing
             && sharing.claimed_by.as_deref() == Some(uid)
@@ -122,7 +122,7 @@ impl Keys {
     }
 }
 
-impl Table {
+impl Holders {
     fn holds(&self, uid: &str) -> bool {
         let here = self.runs.get(uid);
         here.is_some_and(|(place, (claim, ..))| {

@@ -16,10 +16,10 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::api::{Phase, Run, WorkspaceKey, WorkspaceKind, finalizer};
-use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, scope::Scope};
+use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, Scope};
 use crate::decide::{
-    time::later,
-    workspace::in_use::{needs_any, needs_workspace, pinned_elsewhere},
+    claims::{needs_any, needs_workspace, pinned_elsewhere},
+    delays::later,
 };
 use crate::util::lock;
 
@@ -159,10 +159,10 @@ impl Change {
 
 /// The Runs of all scopes.
 #[derive(Default)]
-pub struct RunStore(Mutex<Table>);
+pub struct RunStore(Mutex<Entries>);
 
 #[derive(Default)]
-struct Table {
+struct Entries {
     runs: HashMap<Arc<str>, Known>,
     /// The lists in progress.
     lists: HashMap<Scope, HashMap<Arc<str>, Known>>,
@@ -182,7 +182,7 @@ impl RunStore {
     /// Adds a Run of the list.
     pub fn list(&self, scope: &Scope, mut known: Known) {
         let mut table = lock(&self.0);
-        let Table { runs, lists } = &mut *table;
+        let Entries { runs, lists } = &mut *table;
         let uid = known.uid();
         known.share(runs.get(&uid));
         lists.entry(scope.clone()).or_default().insert(uid, known);
@@ -196,26 +196,26 @@ impl RunStore {
         last: impl Fn(&str, Option<&Arc<Run>>) -> Option<Arc<Run>>,
     ) -> Vec<Change> {
         let mut table = lock(&self.0);
-        let Table { runs, lists } = &mut *table;
+        let Entries { runs, lists } = &mut *table;
         let listed = lists.remove(scope).unwrap_or_default();
-        let lacks = |(uid, known): &(&Arc<str>, &Known)| {
+        let lacks = |uid: &Arc<str>, known: &mut Known| {
             let [_, namespace, _] = known.identity();
-            scope.covers(namespace) && !listed.contains_key(*uid)
+            scope.covers(namespace) && !listed.contains_key(uid)
         };
-        let lacking: Vec<Arc<str>> = runs
-            .iter()
-            .filter(lacks)
-            .map(|(uid, _)| Arc::clone(uid))
-            .collect();
-        let gone = lacking.into_iter().map(|uid| {
-            let shown = match runs.get(&uid) {
-                Some(Known::Active(run) | Known::Gone(run)) => Some(run),
+        let lacking: Vec<_> = runs.extract_if(lacks).collect();
+        let mut changes = Vec::new();
+        for (uid, old) in lacking {
+            let shown = match &old {
+                Known::Active(run) | Known::Gone(run) => Some(run),
                 _ => None,
             };
-            let last = last(&uid, shown);
-            replace(runs, uid, last.map(Known::Gone))
-        });
-        let mut changes: Vec<Change> = gone.collect();
+            let new = last(&uid, shown).map(Known::Gone);
+            let change = replace(runs, uid, new);
+            changes.push(Change {
+                old: Some(old),
+                ..change
+            });
+        }
         for (uid, known) in listed {
             let change = replace(runs, uid, Some(known));
             if !change.is_nothing() {

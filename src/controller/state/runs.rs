@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::ResourceExt;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::AbortHandle};
 
 use crate::api::{Contract, Run};
 use crate::clock::{now, wall};
@@ -15,10 +15,7 @@ use crate::decide::{
 };
 use crate::util::lock;
 
-use super::{
-    call_limiter::{CallPermit, QueuedCall},
-    stream_task::StreamTask,
-};
+use super::{call_limiter::CallPermit, places::Queued};
 
 /// A call that waits longer is shown in the status.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(15);
@@ -50,11 +47,43 @@ pub struct State {
     /// The resourceVersion whose reconcile panicked; it is not reconciled again.
     pub panicked_at_version: Option<String>,
     /// The place in the queue for a call, or the permit that was granted for it.
-    pub place: Option<QueuedCall>,
+    pub place: Option<Queued<CallPermit>>,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
+}
+
+/// The task that follows a Run's events.
+#[derive(Default)]
+pub struct StreamTask {
+    /// Number of the latest task.
+    number: u64,
+    /// That task, while it is wanted and has not ended.
+    running: Option<AbortHandle>,
+    /// Tasks in a row that ended unasked.
+    pub(crate) ended: u32,
+}
+
+impl StreamTask {
+    /// Starts a task with this number, unless one is running. Returns whether it was started.
+    pub(crate) fn start(&mut self, spawn: impl FnOnce(u64) -> AbortHandle) -> bool {
+        let starts = self.running.is_none();
+        if starts {
+            self.number += 1;
+            self.running = Some(spawn(self.number));
+        }
+        starts
+    }
+
+    /// Records the end of the task with this number. Returns whether it ended unasked.
+    pub(crate) fn end(&mut self, number: u64) -> bool {
+        let unasked = self.number == number && self.running.take().is_some();
+        if unasked {
+            self.ended = self.ended.saturating_add(1);
+        }
+        unasked
+    }
 }
 
 impl TrackedRuns {
@@ -159,7 +188,7 @@ impl RunEntry {
     /// The permit for the call that waited, if it is granted. Its place in the queue is left with it.
     pub fn take_permit(&self) -> Option<CallPermit> {
         let (permit, left) = self.with(|state| {
-            let permit = state.place.as_mut().and_then(QueuedCall::granted);
+            let permit = state.place.as_mut().and_then(Queued::try_given);
             let left = state.place.take_if(|_| permit.is_some());
             (permit, left)
         });
@@ -184,12 +213,12 @@ impl RunEntry {
 
     /// Ends the stream's task, if there is one.
     pub fn close_stream(&self) {
-        let handle = self.with(|state| {
+        let unwanted = self.with(|state| {
             state.streaming = Stream::Closed;
-            state.stream.close()
+            state.stream.running.take()
         });
-        if let Some(handle) = handle {
-            handle.abort();
+        if let Some(task) = unwanted {
+            task.abort();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use tokio::{sync::Notify, task::AbortHandle};
 
 use crate::api::{WorkspaceKey, WorkspaceKind};
-use crate::controller::apiserver::scope::Scope;
+use crate::controller::apiserver::Scope;
 use crate::util::lock;
 
 /// Limit on watches at the same time: one can filter by only one name.
@@ -69,13 +69,13 @@ struct Watch {
 /// All named Secrets.
 #[derive(Default)]
 pub struct SecretTable {
-    table: Mutex<Table>,
+    table: Mutex<Named>,
     /// Notified when other Secrets are named, or may be read, than before.
     pub changed: Notify,
 }
 
 #[derive(Default)]
-struct Table {
+struct Named {
     named: HashMap<WorkspaceKey, BTreeMap<SecretName, Read>>,
     watches: BTreeMap<Watched, Watch>,
 }
@@ -184,7 +184,7 @@ impl SecretTable {
     }
 }
 
-impl Table {
+impl Named {
     /// The Secrets that have been read, each with a Workspace that did.
     fn readable(&self) -> impl Iterator<Item = (&WorkspaceKey, &SecretName)> {
         self.named.iter().flat_map(|(workspace, named)| {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::metrics::Metrics;
 use crate::decide::{
-    Session, WorkspaceView, failure::ProbeTrigger, run::pinning::elsewhere, time::later,
-    workspace::cached_token::Verified,
+    Session, WorkspaceView, delays::later, elsewhere, failure::ProbeTrigger, workspace::Verified,
 };
-use crate::service::{Client, Credentials, Token};
+use crate::service::{BaseUrl, Client, Credentials, HttpPool, Token};
 use crate::util::lock;
 
 use super::call_limiter::CallLimiter;
@@ -82,6 +82,10 @@ const CHECK_CALLS: usize = 32;
 /// Of these at one origin (scheme, host and port). A call ends within 10 s (`service::Client`): while at most three
 /// origins hang, a check at another one waits for none of them.
 const CHECK_CALLS_AT_ORIGIN: usize = 8;
+/// Reads of Secrets and writes of Workspaces at the same time; each takes a connection to the API server.
+const API_REQUESTS: usize = 32;
+/// Workspaces released at the same time: each lists all Runs that could need it.
+const REMOVALS: usize = 4;
 
 /// The places for the calls of checks.
 pub struct CheckPlaces {
@@ -90,45 +94,55 @@ pub struct CheckPlaces {
     origins: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-impl Default for CheckPlaces {
-    fn default() -> Self {
-        Self {
-            all: Semaphore::new(CHECK_CALLS),
-            origins: Mutex::default(),
-        }
-    }
-}
-
 impl CheckPlaces {
     /// Makes a call of a check at `origin` as soon as a place is free there and in all.
     pub async fn call<T>(&self, origin: &str, call: impl Future<Output = T>) -> T {
-        let places = self.at(origin);
+        let places = {
+            let mut origins = lock(&self.origins);
+            origins.retain(|_, places| places.strong_count() > 0);
+            let known = origins.get(origin).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
+                origins.insert(origin.to_owned(), Arc::downgrade(&places));
+                places
+            })
+        };
         // The origin's place first: what waits for an origin that hangs takes no place from the others.
         // Neither semaphore is ever closed.
         let _at_origin = places.acquire().await.ok();
         let _in_all = self.all.acquire().await.ok();
         call.await
     }
-
-    fn at(&self, origin: &str) -> Arc<Semaphore> {
-        let mut origins = lock(&self.origins);
-        origins.retain(|_, places| places.strong_count() > 0);
-        let known = origins.get(origin).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let places = Arc::new(Semaphore::new(CHECK_CALLS_AT_ORIGIN));
-            origins.insert(origin.to_owned(), Arc::downgrade(&places));
-            places
-        })
-    }
 }
 
-/// The table of Workspaces.
-#[derive(Default)]
+/// The table of Workspaces, and what they share.
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
+    /// The connections to services.
+    pub http: HttpPool,
     /// The places for the calls of their checks.
     pub check_places: CheckPlaces,
+    /// Limit on their requests to the API server.
+    pub api_requests: Semaphore,
+    /// Limit on their releases.
+    pub removals: Semaphore,
+}
+
+impl Default for Workspaces {
+    fn default() -> Self {
+        Self {
+            entries: Mutex::default(),
+            sessions: AtomicU64::default(),
+            http: HttpPool::default(),
+            check_places: CheckPlaces {
+                all: Semaphore::new(CHECK_CALLS),
+                origins: Mutex::default(),
+            },
+            api_requests: Semaphore::new(API_REQUESTS),
+            removals: Semaphore::new(REMOVALS),
+        }
+    }
 }
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.
@@ -137,25 +151,8 @@ pub struct WorkspaceEntry {
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
     checks: Mutex<Checks>,
-    guard: Mutex<DeletionGuard>,
-}
-
-/// Prevents first submissions during the deletion of the Workspace.
-#[derive(Default)]
-struct DeletionGuard {
-    closed: bool,
-    /// First intents that are being written.
-    inside: usize,
-}
-
-/// Permit to write a first intent; released when dropped.
-pub struct SubmissionPermit(Arc<WorkspaceEntry>);
-
-impl Drop for SubmissionPermit {
-    fn drop(&mut self) {
-        let mut guard = lock(&self.0.guard);
-        guard.inside = guard.inside.saturating_sub(1);
-    }
+    /// The first intents that are being written. Closed during its deletion: none begins.
+    submissions: TaskTracker,
 }
 
 impl Workspaces {
@@ -183,17 +180,14 @@ impl Workspaces {
         entry(&mut lock(&self.entries), key).state.subscribe()
     }
 
-    /// Begins a first submission; `None` if the Workspace is being deleted.
-    pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<SubmissionPermit> {
+    /// Begins a first submission, which lasts until the permit is dropped; `None` if the Workspace is being deleted.
+    pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<TaskTrackerToken> {
         // Under the lock: an entry with a submission is not forgotten.
         let mut entries = lock(&self.entries);
-        let entry = entry(&mut entries, key);
-        let mut guard = lock(&entry.guard);
-        if guard.closed {
-            return None;
-        }
-        guard.inside += 1;
-        Some(SubmissionPermit(Arc::clone(entry)))
+        let submissions = &entry(&mut entries, key).submissions;
+        // In this order: who closes them after the look sees this one.
+        let permit = submissions.token();
+        (!submissions.is_closed()).then_some(permit)
     }
 
     /// Number for a new session, larger than all earlier ones.
@@ -213,11 +207,8 @@ impl Workspaces {
             return;
         };
         *lock(&entry.checks) = Checks::default();
-        let mut guard = lock(&entry.guard);
-        guard.closed = false;
-        let wanted = guard.inside > 0 || entry.state.receiver_count() > 0;
-        drop(guard);
-        if !wanted {
+        entry.submissions.reopen();
+        if entry.submissions.is_empty() && entry.state.receiver_count() == 0 {
             entries.remove(key);
         }
     }
@@ -232,7 +223,7 @@ fn entry<'a>(
             key: key.clone(),
             state: watch::Sender::new(Arc::new(WorkspaceState::closed(WorkspaceView::Unknown))),
             checks: Mutex::default(),
-            guard: Mutex::default(),
+            submissions: TaskTracker::new(),
         })
     })
 }
@@ -285,19 +276,18 @@ impl WorkspaceEntry {
 
     /// Stops admitting first submissions. Returns whether none is in flight.
     pub fn close_submissions(&self) -> bool {
-        let mut guard = lock(&self.guard);
-        guard.closed = true;
-        guard.inside == 0
+        self.submissions.close();
+        self.submissions.is_empty()
     }
 
     /// Admits first submissions: the Workspace is not being deleted.
     pub fn open_submissions(&self) {
-        lock(&self.guard).closed = false;
+        self.submissions.reopen();
     }
 
     /// Whether first submissions are not admitted.
     pub fn submissions_closed(&self) -> bool {
-        lock(&self.guard).closed
+        self.submissions.is_closed()
     }
 }
 
@@ -313,19 +303,11 @@ pub struct LastCheck {
     /// Whether the Workspace was found Ready.
     pub ready: bool,
     /// Whether the check failed and was passed over.
-    pub passed_over: bool,
+    pub failure_ignored: bool,
     /// Time of its end.
     pub at: Timestamp,
     /// Time of the next regular check.
     pub next: Timestamp,
-}
-
-/// Whether a check is due.
-pub enum Due {
-    /// Something changed, or the regular check is due.
-    Now,
-    /// Nothing changed; the next check is due then.
-    NotBefore(Timestamp),
 }
 
 /// The checks of one Workspace: when the next is due, and what they keep.
@@ -342,7 +324,8 @@ pub struct Checks {
     trouble: Option<Timestamp>,
     /// Writes of the Workspace in a row that met another version or got no answer.
     pub failed_writes: u32,
-    client: Option<(String, Option<Vec<u8>>, Client)>,
+    /// The client of the last check, and the CA bundle that it was made with.
+    client: Option<(Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<CallLimiter>>,
     last_good: Option<LastGood>,
 }
@@ -359,21 +342,21 @@ pub struct LastGood {
 }
 
 impl Checks {
-    /// Whether the Workspace must be checked now.
-    pub fn due(&mut self, uid: &str, generation: i64, now: Timestamp) -> Due {
+    /// Time from which on the Workspace must be checked, if that is later than `now`: nothing changed. A check that was
+    /// due at once is due no more.
+    pub fn due_later(&mut self, uid: &str, generation: i64, now: Timestamp) -> Option<Timestamp> {
         let at_once = std::mem::take(&mut self.due_at_once);
-        let Some(last) = &self.last else {
-            return Due::Now;
+        let last = self.last.as_ref().filter(|_| !at_once)?;
+        if last.uid != uid || last.generation != generation {
+            return None;
+        }
+        let suspicion = later(last.at, SUSPICIONS_APART);
+        let at = if self.suspected {
+            last.next.min(suspicion)
+        } else {
+            last.next
         };
-        if at_once || last.uid != uid || last.generation != generation || last.next <= now {
-            return Due::Now;
-        }
-        let soonest = later(last.at, SUSPICIONS_APART);
-        match (self.suspected, soonest <= now) {
-            (true, true) => Due::Now,
-            (true, false) => Due::NotBefore(last.next.min(soonest)),
-            (false, _) => Due::NotBefore(last.next),
-        }
+        (at > now).then_some(at)
     }
 
     /// Records a suspicion raised by a call. Returns whether it is the first since the last check began.
@@ -415,8 +398,8 @@ impl Checks {
     }
 
     /// Whether the last check failed and was passed over.
-    pub fn passed_over(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.passed_over)
+    pub fn failure_ignored(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }
 
     /// Records that a check found that no call can be made. Returns the time since which that is so.
@@ -436,15 +419,22 @@ impl Checks {
         self.trouble = None;
     }
 
-    /// The kept client, if it was made for this base URL and CA.
-    pub fn client(&self, base_url: &str, ca_pem: Option<&[u8]>) -> Option<Client> {
-        let (url, ca, client) = self.client.as_ref()?;
-        (url == base_url && ca.as_deref() == ca_pem).then(|| client.clone())
-    }
-
-    /// Keeps a client for the next check.
-    pub fn keep_client(&mut self, base_url: String, ca_pem: Option<Vec<u8>>, client: Client) {
-        self.client = Some((base_url, ca_pem, client));
+    /// The client for this base URL and CA: the kept one, or a new one, which is kept.
+    pub fn client<E>(
+        &mut self,
+        base_url: BaseUrl,
+        ca_pem: Option<&[u8]>,
+        make: impl FnOnce(BaseUrl) -> Result<Client, E>,
+    ) -> Result<Client, E> {
+        if let Some((ca, client)) = &self.client
+            && client.base_url().as_str() == base_url.as_str()
+            && ca.as_deref() == ca_pem
+        {
+            return Ok(client.clone());
+        }
+        let client = make(base_url)?;
+        self.client = Some((ca_pem.map(<[u8]>::to_vec), client.clone()));
+        Ok(client)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The two kinds of Workspace in the controller.
+//! The two kinds of Workspace in the controller, and one Workspace in its reconcile.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,7 @@ use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey};
 use crate::controller::{
     apiserver::{Maybe, Object},
     context::Context,
+    state::workspaces::WorkspaceEntry,
 };
 
 /// A kind of Workspace, with its API and the namespace of its Secrets.
@@ -29,7 +30,7 @@ impl Kind for Workspace {
     }
 
     fn stores(ctx: &Context) -> &[Store<Maybe<Self>>] {
-        &ctx.own_workspaces
+        &ctx.caches.workspaces
     }
 
     fn secret_namespace(_: &Context, key: &WorkspaceKey) -> String {
@@ -43,7 +44,7 @@ impl Kind for ClusterWorkspace {
     }
 
     fn stores(ctx: &Context) -> &[Store<Maybe<Self>>] {
-        &ctx.cluster_workspaces
+        &ctx.caches.cluster_workspaces
     }
 
     fn secret_namespace(ctx: &Context, _: &WorkspaceKey) -> String {
@@ -57,5 +58,39 @@ pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
         kind: K::KIND,
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
+    }
+}
+
+/// A Workspace in its reconcile.
+pub(crate) struct Subject<'a, K> {
+    pub(crate) ctx: &'a Context,
+    /// The version that is reconciled.
+    pub(crate) workspace: &'a K,
+    /// What this process has of it.
+    pub(crate) entry: &'a WorkspaceEntry,
+}
+
+impl<K: Kind> Subject<'_, K> {
+    pub(crate) fn uid(&self) -> String {
+        self.workspace.uid().unwrap_or_default()
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.workspace.meta().generation.unwrap_or_default()
+    }
+
+    /// Whether it is being deleted.
+    pub(crate) fn deleting(&self) -> bool {
+        self.workspace.meta().deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn api(&self) -> Api<K> {
+        K::api(self.ctx.client.clone(), &self.entry.key.namespace)
+    }
+
+    /// Its base URL as written, or else the operator's.
+    pub(crate) fn base_url(&self) -> Option<&str> {
+        let own = self.workspace.common().base_url.as_deref();
+        own.or(self.ctx.config.base_url.as_deref())
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! Imports the state's tables and everything below them; nothing of [`run`](super::run).
 
+mod check;
 pub(crate) mod finalizer;
 pub(crate) mod kind;
 pub(crate) mod namespaces;
-mod probe;
-mod probe_result;
 pub(crate) mod reconcile;
 pub(crate) mod secrets;

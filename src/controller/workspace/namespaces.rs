@@ -15,10 +15,10 @@ use kube::{Resource, ResourceExt};
 /// may exist a moment longer, and must not be used.
 pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
     // If ClusterWorkspaces are not served, their view shows that instead.
-    if key.kind == WorkspaceKind::Workspace || ctx.cluster_workspaces.is_empty() {
+    if key.kind == WorkspaceKind::Workspace || ctx.caches.cluster_workspaces.is_empty() {
         return Some(true);
     }
-    let workspace = apiserver::find(&ctx.cluster_workspaces, "", &key.name)?;
+    let workspace = apiserver::find(&ctx.caches.cluster_workspaces, "", &key.name)?;
     let workspace = workspace.good()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
@@ -33,5 +33,5 @@ pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
 }
 
 fn known(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
-    apiserver::find(&ctx.namespaces, "", namespace)
+    apiserver::find(&ctx.caches.namespaces, "", namespace)
 }

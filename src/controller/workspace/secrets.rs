@@ -21,7 +21,7 @@ use crate::controller::{
     context::Context,
     state::secrets::{Read, SecretName, Watched},
 };
-use crate::decide::{backoff, conditions::Why};
+use crate::decide::{conditions::Why, delays};
 use crate::util::error_chain;
 
 use super::namespaces;
@@ -52,84 +52,64 @@ pub async fn read(
     let SecretName { namespace, name } = secret;
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
     let note = |read| ctx.secrets.note(workspace, secret, read);
+    let why = |reason, message| Err(Why::new(reason, message));
     // The semaphore is never closed.
-    let _one = ctx.api_requests.acquire().await.ok();
+    let _one = ctx.workspaces.api_requests.acquire().await.ok();
     let reading = apiserver::read_entry(&api, name, entry);
-    let found = match tokio::time::timeout(TIMEOUT, reading).await {
-        Ok(Ok(Some(found))) => found,
+    let unanswered = match tokio::time::timeout(TIMEOUT, reading).await {
+        Ok(Ok(Some(found))) => {
+            note(Read::Version(found.version));
+            let message = || {
+                format!(
+                    "The Secret {name} in namespace {namespace} has no key {entry}; add it, or name another in the Workspace."
+                )
+            };
+            let value = found.value;
+            return value.map_or_else(|| why(Reason::SecretKeyNotFound, message()), Ok);
+        }
         Ok(Ok(None)) => {
             note(Read::Version(None));
-            return Err(not_found(ctx, secret, entry));
+            let todo = if namespaces::terminating(ctx, namespace) {
+                ", which is being deleted, so that it can't be created there.".to_owned()
+            } else {
+                format!("; create it with the key {entry}.")
+            };
+            let what = format!("The Secret {name} doesn't exist in namespace {namespace}");
+            return why(Reason::SecretNotFound, what + &todo);
         }
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             note(Read::Unread);
-            return Err(Why::new(
-                Reason::SecretForbidden,
-                format!(
-                    "The operator may not read the Secret {name} in namespace {namespace}; allow this name in the operator's RBAC."
-                ),
-            ));
+            let message = format!(
+                "The operator may not read the Secret {name} in namespace {namespace}; allow this name in the operator's RBAC."
+            );
+            return why(Reason::SecretForbidden, message);
         }
-        Ok(Err(error)) => {
-            tracing::warn!(k8s.namespace.name = %namespace, secret.name = %name, error = %error_chain(&error), "failed to read a Secret");
-            return Err(unread(name));
-        }
-        Err(_) => return Err(unread(name)),
+        Ok(Err(error)) => error_chain(&error),
+        Err(_) => "no answer in time".to_owned(),
     };
-    note(Read::Version(found.version));
-    found.value.ok_or_else(|| {
-        Why::new(
-            Reason::SecretKeyNotFound,
-            format!(
-                "The Secret {name} in namespace {namespace} has no key {entry}; add it, or name another in the Workspace."
-            ),
-        )
-    })
+    tracing::warn!(k8s.namespace.name = %namespace, secret.name = %name, error = unanswered, "failed to read a Secret");
+    let message = format!(
+        "The Secret {name} could not be read from the API server; the read is retried automatically."
+    );
+    why(Reason::Checking, message)
 }
 
-fn not_found(ctx: &Context, secret: &SecretName, entry: &str) -> Why {
-    let SecretName { namespace, name } = secret;
-    let message = if namespaces::terminating(ctx, namespace) {
-        format!(
-            "The Secret {name} doesn't exist in namespace {namespace}, which is being deleted, so that it can't be created there."
-        )
-    } else {
-        format!(
-            "The Secret {name} doesn't exist in namespace {namespace}; create it with the key {entry}."
-        )
-    };
-    Why::new(Reason::SecretNotFound, message)
-}
-
-fn unread(name: &str) -> Why {
-    Why::new(
-        Reason::Checking,
-        format!(
-            "The Secret {name} could not be read from the API server; the read is retried automatically."
-        ),
-    )
-}
-
-/// Keeps the watches to what is named, and reads the Secrets that none of them shows, until shutdown.
-pub async fn follow(ctx: Arc<Context>) {
-    let reads = tokio::spawn(read_unwatched(Arc::clone(&ctx)));
+/// Keeps the watches to what is named, for ever.
+pub async fn watch_named(ctx: Arc<Context>) {
     let cluster_wide = ctx.config.namespaces.is_empty();
     loop {
-        tokio::select! {
-            () = ctx.secrets.changed.notified() => {
-                ctx.secrets.update_watches(cluster_wide, |watched| {
-                    tokio::spawn(watch(Arc::clone(&ctx), watched.clone())).abort_handle()
-                });
-                sleep(GATHER).await;
-            }
-            () = ctx.shutdown.cancelled() => break,
-        }
+        ctx.secrets.changed.notified().await;
+        ctx.secrets.update_watches(cluster_wide, |watched| {
+            let watch = watch(Arc::clone(&ctx), watched.clone());
+            let shutdown = ctx.shutdown.clone();
+            tokio::spawn(shutdown.run_until_cancelled_owned(watch)).abort_handle()
+        });
+        sleep(GATHER).await;
     }
-    // A hanging API server must not delay the shutdown.
-    reads.abort();
 }
 
-async fn read_unwatched(ctx: Arc<Context>) {
+/// Reads the Secrets that no watch shows, for ever.
+pub async fn read_unwatched(ctx: Arc<Context>) {
     loop {
         let next_round = Instant::now() + ROUND;
         let mut pace = interval(READS_APART);
@@ -159,11 +139,11 @@ async fn read_version(ctx: &Context, secret: SecretName) {
         }
         Err(_) => return,
     };
-    seen(ctx, &secret, &now);
+    check_if_outdated(ctx, &secret, &now);
 }
 
 /// Has the Workspaces checked that have read another version of the Secret.
-fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
+fn check_if_outdated(ctx: &Context, secret: &SecretName, now: &Read) {
     for workspace in ctx.secrets.outdated(secret, now) {
         ctx.workspaces
             .entry(&workspace)
@@ -174,53 +154,43 @@ fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
 
 /// Watches until it is aborted. After each failure it restarts, with a list.
 async fn watch(ctx: Arc<Context>, watched: Watched) {
-    let mut failures = 0_u32;
-    let mut was_forbidden = false;
+    let Watched { scope, name } = &watched;
+    let (mut failures, mut was_forbidden) = (0_u32, false);
     loop {
         let mut listed = false;
-        let error = tokio::select! {
-            error = until_it_fails(&ctx, &watched, &mut listed) => error,
-            () = ctx.shutdown.cancelled() => return,
-        };
+        let error = watch_until_error(&ctx, &watched, &mut listed).await;
         ctx.secrets.set_listed(&watched, false);
         failures = if listed {
             1
         } else {
             failures.saturating_add(1)
         };
-        let forbidden = error.as_ref().and_then(apiserver::http_status) == Some(403);
-        let Watched { scope, name } = &watched;
-        match &error {
-            Some(_) if forbidden && was_forbidden => {}
-            Some(_) if forbidden => tracing::warn!(
+        let forbidden = apiserver::http_status(&error) == Some(403);
+        if !forbidden {
+            tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(&error), "the watch of a Secret failed; restarting it");
+        } else if !was_forbidden {
+            tracing::warn!(
                 secret.name = %name, scope = ?scope, reread_seconds = ROUND.as_secs(),
                 "RBAC forbids the watch of a Secret, so it is read periodically; allow the verbs list and watch on the resource secrets with this resourceName"
-            ),
-            Some(error) => {
-                tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(error), "the watch of a Secret failed; restarting it");
-            }
-            None => {}
+            );
         }
         was_forbidden = forbidden;
         let pause = if forbidden {
             AFTER_FORBIDDEN
         } else {
-            let seed = backoff::seed(name, failures);
-            backoff::delay(failures, None, seed).min(AFTER_FAILURE)
+            let seed = delays::seed(name, failures);
+            delays::backoff(failures, None, seed).min(AFTER_FAILURE)
         };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = ctx.shutdown.cancelled() => return,
-        }
+        sleep(pause).await;
     }
 }
 
 /// Watches. `complete` is set once it has listed: Secrets that the list lacks don't exist.
-async fn until_it_fails(
+async fn watch_until_error(
     ctx: &Context,
     watched: &Watched,
     complete: &mut bool,
-) -> Option<watcher::Error> {
+) -> watcher::Error {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
     let config = ctx.config.watcher();
     let config = config.fields(&format!("metadata.name={}", watched.name));
@@ -234,7 +204,7 @@ async fn until_it_fails(
             }
             Ok(Event::InitDone) => {
                 for missing in ctx.secrets.shown_by(watched).difference(&listed) {
-                    seen(ctx, missing, &Read::Version(None));
+                    check_if_outdated(ctx, missing, &Read::Version(None));
                 }
                 ctx.secrets.set_listed(watched, true);
                 *complete = true;
@@ -242,15 +212,16 @@ async fn until_it_fails(
             }
             Ok(Event::Apply(secret) | Event::InitApply(secret)) => (secret, false),
             Ok(Event::Delete(secret)) => (secret, true),
-            Err(error) => return Some(error),
+            Err(error) => return error,
         };
         let name = SecretName {
             namespace: secret.namespace().unwrap_or_default(),
             name: watched.name.clone(),
         };
         let version = secret.meta().resource_version.clone().filter(|_| !deleted);
-        seen(ctx, &name, &Read::Version(version));
+        check_if_outdated(ctx, &name, &Read::Version(version));
         listed.insert(name);
     }
-    None
+    // kube's watcher has no end.
+    std::future::pending().await
 }

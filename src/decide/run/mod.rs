@@ -1,49 +1,42 @@
-//! Policy of one Run: from the observed state to a status and one effect.
-//!
-//! Imports the inputs of a decision (observation, memory, conditions, messages, events, request and response) and the
-//! rules of the Run's Workspace. Nothing below imports it.
+//! Policy of one Run: from the inputs state to a status and one effect.
 
-mod intent;
-pub mod pinning;
-mod refusal;
-mod remote_state;
+mod ended;
 mod schedule;
-mod settled;
-mod staleness;
 mod status;
-mod step;
-mod submit;
 mod submitted;
-mod terminal;
-mod ttl;
 mod unsubmitted;
-mod waiting;
 
-pub use settled::{Settled, settled};
+use jiff::Timestamp;
 
-use super::{decision::Decision, events, observation::Observation, observed::Observed};
+use super::{
+    decision::{Decision, Effect},
+    events,
+    facts::Facts,
+    inputs::Inputs,
+    ttl,
+};
 use crate::api::RunStatus;
 
 /// Decides the next status and effect for one Run.
-pub fn decide(observed: &Observed<'_>) -> Decision {
-    let f = Observation::gather(observed);
-    let mut decision = next(&f);
-    let before = f.status();
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    let facts = Facts::of(inputs);
+    let mut decision = next(&facts);
+    let before = facts.status();
     // No status is written for a deleted object.
-    if !observed.vanished {
+    if !inputs.deleted_without_release {
         let after = decision.status.as_ref().unwrap_or(before);
-        let (contract, now) = (observed.contract, observed.now);
-        let changes = events::of_run(before, after, contract, now, observed.wall);
+        let (contract, now) = (inputs.contract, inputs.now);
+        let changes = events::of_run(before, after, contract, now, inputs.wall);
         decision.events.extend(changes);
-        if observed.settings.service_events {
+        if inputs.settings.service_events {
             let latest = events::of_service(before, after, now);
             decision.events.extend(latest);
         }
     }
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {
-        let buffer = &observed.memory.event_buffer;
-        decision.shown = if f.ended() {
+        let buffer = &inputs.memory.event_buffer;
+        decision.shown = if facts.ended() {
             buffer.received()
         } else {
             buffer.shown()
@@ -52,12 +45,34 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     decision
 }
 
-fn next(f: &Observation<'_>) -> Decision {
-    if f.ended() {
-        return terminal::decide(f);
+fn next(facts: &Facts<'_>) -> Decision {
+    if facts.ended() {
+        return ended::decide(facts);
     }
-    match f.run_id() {
-        Some(run_id) => submitted::decide(f, run_id),
-        None => unsubmitted::decide(f),
+    match facts.run_id() {
+        Some(run_id) => submitted::decide(facts, run_id),
+        None => unsubmitted::decide(facts),
     }
+}
+
+/// A Run that has ended and was released, and for which policy does nothing more before its TTL, unless its object
+/// changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Time of the wall clock at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
+    pub expires: Option<Timestamp>,
+}
+
+/// Whether a Run is settled. This is no rule of its own: policy itself is asked whether it has a status or an effect left.
+/// An Event that is lost is no reason to keep it.
+pub fn settled(inputs: &Inputs<'_>) -> Option<Settled> {
+    let facts = Facts::of(inputs);
+    if !facts.ended() || facts.has_finalizer() || facts.deleting() {
+        return None;
+    }
+    let Decision { status, effect, .. } = decide(inputs);
+    let rests = status.is_none() && matches!(effect, None | Some(Effect::Delete));
+    rests.then(|| Settled {
+        expires: ttl::due(&facts),
+    })
 }

@@ -1,128 +1,130 @@
 //! Times at which a run at the service is read, cancelled, cancelled again, or released.
 
-use crate::api::{Reason, contract::StateClass};
-use crate::decide::{
-    EventDraft, Stream, backoff,
-    cancel_cause::CancelCause,
-    failure::{Call, CallFailures, Class},
-    memory::{CONFIRM_APART, Seen},
-    observation::Observation,
-    time::later,
-};
-
-use super::{remote_state::RemoteState, staleness, step::Step};
-
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A Run that has no stream because all places are taken is read at least this often, up to a tenth of jitter included.
-const UNSTREAMED: Duration = Duration::from_secs(27);
-/// Time an accepted cancellation may take to show before the finalizer is removed all the same.
-const CANCEL_GRACE: Duration = Duration::from_mins(5);
+use crate::api::{Reason, contract::StateClass};
+use crate::decide::{
+    conditions::Why,
+    decision::{Decision, Effect},
+    delays::{self, CANCEL_GRACE, NOT_FOUND_APART, UNSTREAMED, later},
+    events::EventDraft,
+    facts::{Facts, release},
+    failure::{Call, CallFailures, Class},
+    inputs::Stream,
+    memory::Reading,
+    messages::{self, CancelCause},
+};
 
-/// The step that is due, or the time at which the next one is.
-pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
-    let refresh = refresh_at(f);
+use super::status::{RemoteState, shown, still_stale};
+
+/// The effect that is due, or the time at which the next one is.
+pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str) -> Decision {
     let cancel = match remote.cancel_cause {
-        Some(CancelCause::Deletion) => match deletion_done(f, remote) {
-            Some(events) => return Step::Release(events),
-            None => cancel_at(f, remote),
+        Some(CancelCause::Deletion) => match deletion_done(facts, remote) {
+            Some(events) => return release(facts, events),
+            None => cancel_at(facts, remote),
         },
-        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, remote),
+        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(facts, remote),
         None => None,
     };
-    if cancel.is_some_and(|at| at <= f.o.now) {
-        return Step::Cancel;
+    let refresh = refresh_at(facts);
+    let run_id = run_id.to_owned();
+    if cancel.is_some_and(|at| at <= facts.now) {
+        return Decision::act(Effect::Cancel { run_id });
     }
-    if refresh <= f.o.now {
-        return Step::Refresh;
+    if refresh <= facts.now {
+        return Decision::act(Effect::Refresh { run_id });
     }
-    Step::Wait(
-        [Some(refresh), cancel, remote.deadline_ahead(f)]
-            .into_iter()
-            .flatten()
-            .min(),
-    )
+    let times = [cancel, remote.deadline_ahead(facts)];
+    let next = times.into_iter().flatten().fold(refresh, Timestamp::min);
+    Decision::quiet().requeue_at(next)
 }
 
 /// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
 /// cancelling for long enough.
-fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
-    let cancel = &f.memory().cancel;
+fn deletion_done(facts: &Facts<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
+    let cancel = &facts.memory.cancel;
     let denied_by_cancel = cancel.refused == Some(Reason::RunNotFound);
-    let denied_by_get = denied_at(f).is_some() && cancel.denied_since;
+    let denied_by_get = denied_at(facts).is_some() && cancel.denied_since;
     if denied_by_cancel && denied_by_get {
         return Some(Vec::new());
     }
-    let run_id = f.run_id().filter(|_| cancelled_long_enough(f, remote))?;
+    let run_id = facts
+        .run_id()
+        .filter(|_| cancelled_long_enough(facts, remote))?;
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
 /// Time of the last GET, if it denied the run's existence.
-fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
-    f.failures_of(Call::Get)
+fn denied_at(facts: &Facts<'_>) -> Option<Timestamp> {
+    facts
+        .failures_of(Call::Get)
         .filter(|t| t.last.class == Class::Refused(Reason::RunNotFound))
         .map(|t| t.at)
 }
 
 /// Time at which the run is cancelled or cancelled again; `None` while a cancellation is in progress.
-fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
-    let memory = f.memory();
-    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
-    let failed = f.failures_of(Call::Cancel);
+fn cancel_at(facts: &Facts<'_>, remote: &RemoteState) -> Option<Timestamp> {
+    let memory = facts.memory;
+    let stored = facts.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let failed = facts.failures_of(Call::Cancel);
     let retry = failed.filter(|t| t.last.class.refusal().is_none());
-    let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
+    let allowed = retry.map_or(facts.now, |t| facts.next_attempt(t));
     let refused = failed.filter(|_| memory.cancel.refused.is_some());
     let again = match (refused, memory.cancel.answered_at, stored) {
-        (Some(refused), _, _) => f.next_attempt(refused),
-        (None, Some(answered), _) => later(answered, gap(f)),
-        (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
+        (Some(refused), _, _) => facts.next_attempt(refused),
+        (None, Some(answered), _) => later(answered, gap(facts)),
+        (None, None, Some(accepted)) => {
+            later(facts.now, gap(facts).saturating_sub(facts.since(accepted)))
+        }
         (None, None, None) => return Some(allowed),
     };
     // A GET first: it is the truth.
-    let repeats = !is_in_progress(f, remote) && memory.cancel.read_since;
+    let repeats = !is_in_progress(facts, remote) && memory.cancel.read_since;
     repeats.then(|| again.max(allowed))
 }
 
 /// Whether the run was seen cancelling; such a cancellation is not repeated.
-fn is_in_progress(f: &Observation<'_>, remote: &RemoteState) -> bool {
+fn is_in_progress(facts: &Facts<'_>, remote: &RemoteState) -> bool {
     // A state seen before the service denied the run no longer counts.
     remote.class == Some(StateClass::Cancelling)
-        && f.memory().cancel.refused.is_none()
-        && denied_at(f).is_none()
+        && facts.memory.cancel.refused.is_none()
+        && denied_at(facts).is_none()
 }
 
 /// Interval between repeated cancellations of a run that stays plainly active after an accepted one.
-fn gap(f: &Observation<'_>) -> Duration {
-    let settings = f.o.settings;
-    let count = f.memory().cancel.count;
-    backoff::poll_interval(
+fn gap(facts: &Facts<'_>) -> Duration {
+    let settings = facts.settings;
+    let count = facts.memory.cancel.count;
+    delays::poll_interval(
         count,
         settings.poll_min,
         settings.poll_max,
-        backoff::seed(f.uid, count),
+        delays::seed(facts.uid, count),
     )
 }
 
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
 /// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
 /// minutes of process time must have passed as well.
-fn cancelled_long_enough(f: &Observation<'_>, remote: &RemoteState) -> bool {
-    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
-    let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
+fn cancelled_long_enough(facts: &Facts<'_>, remote: &RemoteState) -> bool {
+    let stored = facts.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let Some(accepted) = stored.max(facts.memory.cancel.accepted_at) else {
         return false;
     };
-    let answered = f.memory().cancel.answered_at;
-    let waited = |s: &Seen| answered.is_none_or(|at| long_enough(at, s.at));
-    let deleted = f.deletion_requested_at();
-    let seen_since = |s: &Seen| {
+    let answered = facts.memory.cancel.answered_at;
+    let waited = |s: &Reading| answered.is_none_or(|at| long_enough(at, s.at));
+    let deleted = facts.deletion_requested_at();
+    let seen_since = |s: &Reading| {
         s.by_get
             && long_enough(accepted, s.wall)
             && deleted.is_none_or(|at| long_enough(at, s.wall))
             && waited(s)
     };
-    remote.class == Some(StateClass::Cancelling) && f.memory().seen.as_ref().is_some_and(seen_since)
+    remote.class == Some(StateClass::Cancelling)
+        && facts.memory.reading.as_ref().is_some_and(seen_since)
 }
 
 /// Whether a GET came five minutes after the time it waited for.
@@ -131,17 +133,17 @@ fn long_enough(since: Timestamp, read: Timestamp) -> bool {
 }
 
 /// Time of the next read: the regular time, or earlier for a hint.
-fn refresh_at(f: &Observation<'_>) -> Timestamp {
-    let regular = regular_at(f);
-    hinted_at(f).map_or(regular, |at| at.min(regular))
+fn refresh_at(facts: &Facts<'_>) -> Timestamp {
+    let regular = regular_at(facts);
+    hinted_at(facts).map_or(regular, |at| at.min(regular))
 }
 
 /// Time at which a hint leads to a GET. A failed GET doesn't delay the next hint, except after a 401, a 429 or a
 /// Retry-After.
-fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
-    let memory = f.memory();
-    let due = memory.hint_due(f.o.now);
-    let Some(failed) = f.failures_of(Call::Get) else {
+fn hinted_at(facts: &Facts<'_>) -> Option<Timestamp> {
+    let memory = facts.memory;
+    let due = memory.hint_due(facts.now);
+    let Some(failed) = facts.failures_of(Call::Get) else {
         return memory.event_buffer.refresh_wanted().then_some(due);
     };
     let waits = failed.last.delays_hints();
@@ -149,56 +151,77 @@ fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
 }
 
 /// Time of the next read without a hint.
-fn regular_at(f: &Observation<'_>) -> Timestamp {
-    let memory = f.memory();
-    let settings = f.o.settings;
-    if let Some(failed) = f.failures_of(Call::Get) {
-        return retry_at(f, failed);
+fn regular_at(facts: &Facts<'_>) -> Timestamp {
+    let memory = facts.memory;
+    let settings = facts.settings;
+    if let Some(failed) = facts.failures_of(Call::Get) {
+        return retry_at(facts, failed);
     }
-    let Some(seen) = memory
-        .seen
+    let Some(read) = memory
+        .reading
         .as_ref()
         .filter(|s| s.by_get || s.state.is_some())
     else {
-        return f.o.now;
+        return facts.now;
     };
-    if staleness::still_stale(f).is_some() {
-        return f.o.now;
+    if still_stale(facts).is_some() {
+        return facts.now;
     }
-    let quiet = match memory.lagging {
+    let quiet = match memory.gets_behind_event {
         0 => memory.quiet_polls,
         // The end that an event names will show soon.
-        lagging => lagging.saturating_sub(1),
+        gets_behind_event => gets_behind_event.saturating_sub(1),
     };
-    let (since, quiet, longest) = match f.o.stream {
-        Stream::Open if memory.lagging == 0 => (seen.at, u32::MAX, settings.poll_max),
-        Stream::Open | Stream::Closed => (seen.at, quiet, settings.poll_max),
+    let (since, quiet, longest) = match facts.stream {
+        Stream::Open if memory.gets_behind_event == 0 => (read.at, u32::MAX, settings.poll_max),
+        Stream::Open | Stream::Closed => (read.at, quiet, settings.poll_max),
         // Until then the stream delivered the changes.
         Stream::Waiting { since } => (
-            since.max(seen.at),
+            since.max(read.at),
             quiet,
             settings.poll_max.min(UNSTREAMED).max(settings.poll_min),
         ),
     };
-    let jitter = backoff::seed(f.uid, memory.quiet_polls);
+    let jitter = delays::seed(facts.uid, memory.quiet_polls);
     later(
         since,
-        backoff::poll_interval(quiet, settings.poll_min, longest, jitter),
+        delays::poll_interval(quiet, settings.poll_min, longest, jitter),
     )
 }
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
-fn retry_at(f: &Observation<'_>, failed: &CallFailures) -> Timestamp {
-    let asked = backoff::asked(failed.last.retry_after());
-    let latest = later(failed.at, f.o.settings.poll_max.max(asked));
-    let at = f.next_attempt(failed).min(latest);
-    let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
-    match f.memory().not_found.at {
+fn retry_at(facts: &Facts<'_>, failed: &CallFailures) -> Timestamp {
+    let asked = delays::asked(failed.last.retry_after());
+    let latest = later(failed.at, facts.settings.poll_max.max(asked));
+    let at = facts.next_attempt(failed).min(latest);
+    let confirms = Duration::from_secs(NOT_FOUND_APART.unsigned_abs());
+    match facts.memory.not_found.at {
         // The next 404 that counts is requested as early as it can count.
         Some(counted) if failed.last.class == Class::Refused(Reason::RunNotFound) => {
             at.min(later(counted, confirms).max(later(failed.at, asked)))
         }
         _ => at,
+    }
+}
+
+/// A due call that has to wait makes the mirror stale. During a pause the call is not requested.
+pub(crate) fn held_back(facts: &Facts<'_>, remote: &mut RemoteState, next: Decision) -> Decision {
+    if next.effect.as_ref().and_then(Effect::call).is_none() {
+        return next;
+    }
+    let why = &mut remote.staleness.why;
+    *why = why.take().or_else(|| delayed(facts));
+    facts.pause_over().map_or(next, |over| {
+        let deadline = remote.deadline_ahead(facts);
+        Decision::quiet().requeue_at(deadline.map_or(over, |at| at.min(over)))
+    })
+}
+
+/// Reason for staleness while a due call has to wait. The reason in the status stays until the call was made.
+fn delayed(facts: &Facts<'_>) -> Option<Why> {
+    match facts.call_delay {
+        Some(delay) => Some(messages::held_back(facts, delay)),
+        None => shown(facts).filter(|why| why.reason == Reason::RateLimited),
     }
 }

@@ -1,21 +1,30 @@
-//! Writes the status: conditions, values in force, latest error.
-
-use crate::api::{RunStatus, conditions::whole_seconds, limits::MAX_REQUEST_ID, status::LastError};
-use crate::decide::{
-    conditions::{Conditions, apply},
-    failure::{CallFailures, Class},
-    observation::{Observation, refusal_is_for_this_epoch},
-    time::later,
-    truncate::cut,
-};
-
-use super::ttl;
+//! The status that a decision writes: conditions, values in force, latest error; and of a run at the service its state,
+//! combined with the requested state, and whether the mirror is stale.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-impl<'a> Observation<'a> {
+use crate::api::{
+    ConditionType, Phase, Reason, RunStatus,
+    conditions::{find, whole_seconds},
+    contract::StateClass,
+    limits::{MAX_REQUEST_ID, MAX_STATE},
+    status::LastError,
+};
+use crate::decide::{
+    claims::refusal_is_for_this_epoch,
+    conditions::{Conditions, Mirror, Why, apply},
+    delays::{self, after_stored, later},
+    facts::{Facts, moved},
+    failure::{Call, CallFailures, Class},
+    inputs::{Stream, WorkspaceView},
+    messages::{self, CancelCause},
+    truncate::cut,
+    ttl,
+};
+
+impl<'a> Facts<'a> {
     /// The stored status with these conditions and the values in force.
     pub(crate) fn status_with(&self, conditions: &Conditions) -> RunStatus {
         self.with_conditions(self.status().clone(), conditions)
@@ -50,14 +59,14 @@ impl<'a> Observation<'a> {
         if matches!(conditions, Conditions::Ended { .. }) {
             status.completion_time = status
                 .completion_time
-                .or_else(|| Some(whole_seconds(self.o.wall)));
+                .or_else(|| Some(whole_seconds(self.wall)));
         }
         apply(
             &mut status,
             conditions,
             spec.ready_when(),
             self.generation(),
-            self.o.wall,
+            self.wall,
         );
         ttl::record_keeper(self, &mut status);
         status
@@ -65,7 +74,7 @@ impl<'a> Observation<'a> {
 
     /// The latest failure that is worth showing.
     fn worst(&self) -> Option<&'a CallFailures> {
-        self.memory()
+        self.memory
             .failures
             .iter()
             .filter(|t| !t.passing())
@@ -81,7 +90,7 @@ impl<'a> Observation<'a> {
     fn last_error(&self) -> Option<LastError> {
         // Memory is empty after a restart: the error in the status stays until a call succeeds.
         let Some(failed) = self.worst() else {
-            let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
+            let keeps = self.memory.reading.is_none() && self.memory.run_id.is_none();
             return self.status().last_error.clone().filter(|_| keeps);
         };
         let retries = failed.last.is_repeated();
@@ -91,4 +100,209 @@ impl<'a> Observation<'a> {
             ..failed.last.last_error(failed.count, failed.wall)
         })
     }
+}
+
+/// State of a run at the service, combined with the requested state.
+pub(crate) struct RemoteState {
+    pub(crate) class: Option<StateClass>,
+    pub(crate) cancel_cause: Option<CancelCause>,
+    pub(crate) ended: Option<(Phase, Why)>,
+    pub(super) staleness: Staleness,
+    /// By the wall clock.
+    deadline: Option<Timestamp>,
+}
+
+impl RemoteState {
+    pub(crate) fn of(facts: &Facts<'_>, status: &RunStatus) -> Self {
+        let state = facts.memory.state_read().or(status.state.as_deref());
+        let class = state.map(|s| facts.contract.state(s));
+        let deadline = deadline(facts, status);
+        let cancel_cause = if facts.deleting() {
+            Some(CancelCause::Deletion)
+        } else if facts.spec().cancelled() {
+            Some(CancelCause::Request)
+        } else {
+            let passed = status.deadline_exceeded_time.is_some()
+                || deadline.is_some_and(|at| at <= facts.wall);
+            passed.then_some(CancelCause::Deadline)
+        };
+        let lost = facts.memory.not_found.confirmed();
+        let state = state.unwrap_or_default();
+        let ended = match class.and_then(StateClass::terminal) {
+            Some(phase) => Some(messages::ended(facts, phase, cancel_cause, state)),
+            None => (lost && !facts.deleting()).then(|| messages::run_lost(facts)),
+        };
+        Self {
+            class,
+            cancel_cause,
+            ended,
+            staleness: staleness(facts),
+            deadline,
+        }
+    }
+
+    /// The deadline by process time, unless it has passed. It is noticed in time even if no call can be made.
+    pub(crate) fn deadline_ahead(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+        let ahead = self.deadline.filter(|at| *at > facts.wall);
+        ahead.map(|at| facts.when(at))
+    }
+
+    /// Requeue time while no call can be made.
+    pub(crate) fn requeue_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+        let deadline = self.deadline_ahead(facts);
+        self.staleness.shown_at.into_iter().chain(deadline).min()
+    }
+
+    fn conditions(&self, facts: &Facts<'_>) -> Conditions {
+        if let Some((phase, why)) = &self.ended {
+            return Conditions::Ended {
+                phase: *phase,
+                why: why.clone(),
+            };
+        }
+        let cancelling = self.cancel_cause.is_some() || self.class == Some(StateClass::Cancelling);
+        let why = match &self.staleness.why {
+            Some(obstacle) if self.staleness.unusable && self.cancel_cause.is_some() => {
+                messages::cancellation_waits(obstacle)
+            }
+            _ => messages::at_the_service(facts, self.cancel_cause, cancelling),
+        };
+        let mirror = Mirror {
+            why,
+            stale: self.staleness.why.clone(),
+            polled: polled(facts),
+        };
+        if cancelling {
+            Conditions::Cancelling(mirror)
+        } else {
+            Conditions::Active(mirror)
+        }
+    }
+
+    /// The complete next status: state, events and cursor together.
+    pub(crate) fn status(&self, facts: &Facts<'_>, mut status: RunStatus) -> RunStatus {
+        if let Some(read) = &facts.memory.reading {
+            if let Some(state) = &read.state {
+                status.state = Some(cut(state, MAX_STATE).to_owned());
+            }
+            if let Some(id) = &read.request_id
+                && status.state != facts.status().state
+            {
+                status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
+            }
+        }
+        if status.start_time.is_none() && self.class == Some(StateClass::Active) {
+            status.start_time = Some(whole_seconds(facts.wall));
+        }
+        // Its cancellation may be sent by a process that is lost with the answer: neither a clock that is set back nor
+        // another deadline may withdraw it.
+        if self.cancel_cause == Some(CancelCause::Deadline) && self.ended.is_none() {
+            let seen = || whole_seconds(facts.wall);
+            status.deadline_exceeded_time.get_or_insert_with(seen);
+        }
+        if let Some(at) = facts.memory.cancel.accepted_at {
+            // The latest one: an earlier cancel without effect must not use up the time of the next.
+            let latest = Some(whole_seconds(at));
+            status.cancel_accepted_time = status.cancel_accepted_time.max(latest);
+        }
+        status.handled_retry = facts.retry_annotation().or(status.handled_retry);
+        facts.memory.event_buffer.fold(&mut status);
+        facts.with_conditions(status, &self.conditions(facts))
+    }
+}
+
+/// Whether the status shows that the run is polled because all places for streams are taken. Once shown it stays until
+/// another change is written while a stream is open: waiting for a place again costs no write.
+fn polled(facts: &Facts<'_>) -> bool {
+    let synced = find(&facts.status().conditions, ConditionType::Synced);
+    let shown = synced.is_some_and(|c| c.reason == Reason::Polled.as_str());
+    match facts.stream {
+        Stream::Waiting { .. } => true,
+        Stream::Closed => shown,
+        Stream::Open => {
+            let same = |state| facts.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            shown && facts.memory.state_read().is_none_or(same)
+        }
+    }
+}
+
+/// The deadline counts from the submission.
+fn deadline(facts: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
+    let seconds = u64::try_from(facts.spec().active_deadline_seconds?).ok()?;
+    let submitted = status.submission_time.as_ref()?.0;
+    Some(after_stored(submitted, seconds))
+}
+
+/// Result of the staleness check.
+pub(crate) struct Staleness {
+    pub(crate) why: Option<Why>,
+    /// No call can be made.
+    pub(crate) unusable: bool,
+    /// Time at which a reason that is not in the status yet is written.
+    pub(crate) shown_at: Option<Timestamp>,
+}
+
+impl Staleness {
+    fn of(why: Option<Why>, unusable: bool) -> Self {
+        Self {
+            why,
+            unusable,
+            shown_at: None,
+        }
+    }
+}
+
+fn staleness(facts: &Facts<'_>) -> Staleness {
+    match facts.workspace {
+        WorkspaceView::Unknown => Staleness::of(None, true),
+        WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(facts)), true),
+        WorkspaceView::NotReady {
+            reason,
+            message,
+            since,
+        } => {
+            let shown_at = not_shown_yet(facts, *since);
+            let why = match shown_at {
+                // Until then the status stays as it is.
+                Some(_) => shown(facts),
+                None => Some(messages::workspace_not_ready(facts, *reason, message)),
+            };
+            // A token is used only after it was verified: no call is made before the Workspace is Ready.
+            Staleness {
+                shown_at,
+                ..Staleness::of(why, true)
+            }
+        }
+        WorkspaceView::Ready(session) => {
+            if let Some((reason, pinned)) = moved(facts, session) {
+                let why = messages::elsewhere(facts, reason, pinned, session);
+                return Staleness::of(Some(why), true);
+            }
+            let failed = facts.failures_of(Call::Get).filter(|t| !t.passing());
+            let why = failed.map_or_else(|| still_stale(facts), |t| Some(messages::stale(t)));
+            Staleness::of(why, facts.awaits_another_session())
+        }
+    }
+}
+
+/// The reason for staleness in the status, until something was read with the current session.
+pub(crate) fn still_stale(facts: &Facts<'_>) -> Option<Why> {
+    let session = facts.session().map(|s| s.number);
+    let seen = facts.memory.reading.as_ref().map(|s| s.session);
+    if seen.is_some() && seen == session {
+        return None;
+    }
+    shown(facts)
+}
+
+/// The reason for staleness in the status.
+pub(crate) fn shown(facts: &Facts<'_>) -> Option<Why> {
+    messages::as_shown(facts, ConditionType::Synced, "False")
+}
+
+/// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
+/// before.
+pub(crate) fn not_shown_yet(facts: &Facts<'_>, since: Timestamp) -> Option<Timestamp> {
+    let shown_at = delays::workspace_failure_shown_at(facts.uid, since);
+    (shown_at > facts.now).then_some(shown_at)
 }

@@ -1,127 +1,135 @@
 //! A Run whose runId is not known: from the first reconcile to the answer of the create.
 
-use crate::api::{Phase, Reason};
+use crate::api::{
+    ConditionType, Intent, Phase, Reason, RunStatus,
+    intent::IntentRecord,
+    status::{Refusal, ResolvedWorkspace},
+};
 use crate::decide::{
-    Decision, Effect, EventDraft, WorkspaceView,
+    claims::{needs_workspace, refusal_is_for_this_epoch},
     conditions::{Conditions, Why},
+    decision::{Decision, Effect},
+    delays::later,
+    events::EventDraft,
+    facts::{Facts, moved, release},
+    failure::{Call, CallFailures, Class, Repeats},
+    inputs::{Session, WorkspaceView},
     messages,
-    observation::{Known, Observation},
+    request::{self, CURRENT_SERIALIZER},
 };
+use crate::util::sha256;
 
-use super::{
-    refusal::{ended_by, refused, standing_refusal},
-    staleness::not_shown_yet,
-    step::release,
-    submit::{submit, submit_new},
-    waiting::{blocked, held_back, pending},
-};
+use super::status::not_shown_yet;
 
-pub(crate) fn decide(f: &Observation<'_>) -> Decision {
-    if f.o.vanished {
+pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
+    if facts.deleted_without_release {
         // No run is known, and no object is left for the intent of another POST.
         return Decision::act(Effect::Release { end: None });
     }
-    if f.deleting() {
-        return deleting(f);
+    if facts.deleting() {
+        return deleting(facts);
     }
-    if f.spec().cancelled() && f.not_created() {
+    if facts.spec().cancelled() && facts.not_created() {
         let why = Why::new(
             Reason::Cancelled,
             "Cancelled before it was submitted; no run was made.",
         );
-        return Decision::write(f.status_with(&Conditions::Ended {
+        return Decision::write(facts.status_with(&Conditions::Ended {
             phase: Phase::Cancelled,
             why,
         }));
     }
     // Another object's intent never leads to a POST automatically.
-    if matches!(f.intent(), Known::Foreign) && !new_run_requested(f) {
-        return restored(f);
+    if facts.is_copy() && !new_run_requested(facts) {
+        return restored(facts);
     }
-    if suspended(f) {
-        return Decision::write(f.status_with(&Conditions::Suspended));
+    if suspended(facts) {
+        return Decision::write(facts.status_with(&Conditions::Suspended));
     }
-    if let Some(refusal) = standing_refusal(f) {
-        let copied = matches!(f.intent(), Known::Foreign);
+    if let Some(refusal) = standing_refusal(facts) {
+        let copied = facts.is_copy();
         let ends = refusal.reason == Reason::CreateRefused && refusal.not_created && !copied;
         if ends {
-            return ended_by(f, refusal);
+            return ended_by(facts, refusal);
         }
-        if !f.new_retry() {
-            return refused(f, refusal);
+        if !facts.new_retry() {
+            return refused(facts, refusal);
         }
     }
-    with_workspace(f)
+    with_workspace(facts)
 }
 
 /// Whether a person requested that a copy of another object be submitted as a new run. False if the status came with the
 /// other's runId: it is immutable, and the new run would be mistaken for it.
-fn new_run_requested(f: &Observation<'_>) -> bool {
-    f.new_retry() && !f.spec().suspended() && f.status().run_id.is_none()
+fn new_run_requested(facts: &Facts<'_>) -> bool {
+    facts.new_retry() && !facts.spec().suspended() && facts.status().run_id.is_none()
 }
 
 /// A copy of another object is not submitted. A retry annotation that was copied with it is not a new one.
-fn restored(f: &Observation<'_>) -> Decision {
-    let mut status = f.status_with(&Conditions::Blocked(messages::restored(f)));
-    if !f.new_retry() {
-        status.handled_retry = f.retry_annotation();
+fn restored(facts: &Facts<'_>) -> Decision {
+    let mut status = facts.status_with(&Conditions::Blocked(messages::restored(facts)));
+    if !facts.new_retry() {
+        status.handled_retry = facts.retry_annotation();
     }
     Decision::write(status)
 }
 
 /// Whether `suspend` holds the submission. Once there is an intent it is ignored, since the present proof may be unknown
 /// after a restart.
-fn suspended(f: &Observation<'_>) -> bool {
-    matches!(f.intent(), Known::Nothing) && f.spec().suspended()
+fn suspended(facts: &Facts<'_>) -> bool {
+    facts.intent == IntentRecord::Absent && facts.spec().suspended()
 }
 
-fn deleting(f: &Observation<'_>) -> Decision {
+fn deleting(facts: &Facts<'_>) -> Decision {
     // Checked before `Orphan`: if no run was made, none is left behind. In doubt the finalizer stays.
-    if f.not_created() {
-        return release(f, Vec::new());
+    if facts.not_created() {
+        return release(facts, Vec::new());
     }
-    if f.orphaned() {
-        let key = f.own_intent().map(|i| i.key.as_str());
-        return release(f, vec![EventDraft::orphaned(key, None)]);
+    if facts.orphaned() {
+        let key = facts.own_intent().map(|i| i.key.as_str());
+        return release(facts, vec![EventDraft::orphaned(key, None)]);
     }
-    with_workspace(f)
+    with_workspace(facts)
 }
 
-fn with_workspace(f: &Observation<'_>) -> Decision {
+fn with_workspace(facts: &Facts<'_>) -> Decision {
     // Neither followed nor replaced.
-    if matches!(f.intent(), Known::Unreadable) {
-        return blocked(f, messages::unreadable_intent());
+    if facts.intent == IntentRecord::Unreadable {
+        return blocked(facts, messages::unreadable_intent());
     }
-    let doubted = f.own_intent().filter(|_| !f.not_created());
-    if let Some(intent) = doubted.filter(|i| f.key_may_be_forgotten(i)) {
-        return blocked(f, messages::outcome_unknown(f, intent));
+    let doubted = facts.own_intent().filter(|_| !facts.not_created());
+    if let Some(intent) = doubted.filter(|i| facts.key_may_be_forgotten(i)) {
+        return blocked(facts, messages::outcome_unknown(facts, intent));
     }
-    let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
-    let session = match f.o.workspace {
+    let forgotten = doubted.map(|i| facts.when(facts.key_forgotten_at(i)));
+    let session = match facts.workspace {
         WorkspaceView::Unknown => return Decision::quiet(),
-        WorkspaceView::Missing if f.deleting() => {
-            return blocked(f, messages::workspace_deleted(f));
+        WorkspaceView::Missing if facts.deleting() => {
+            return blocked(facts, messages::workspace_deleted(facts));
         }
-        WorkspaceView::Missing => return pending(f, messages::workspace_missing(f)),
-        _ if f.o.namespace_allowed.is_some() && !namespace_may_post(f) => {
+        WorkspaceView::Missing => return pending(facts, messages::workspace_missing(facts)),
+        _ if facts.namespace_allowed.is_some() && !namespace_may_post(facts) => {
             return Decision {
                 requeue_at: forgotten,
-                ..blocked(f, messages::namespace_not_allowed(f))
+                ..blocked(facts, messages::namespace_not_allowed(facts))
             };
         }
         // No Workspace detail is shown in a namespace before that namespace is known to be allowed. Except a
         // Workspace that can't be read: it doesn't show whom it allows.
-        view if f.o.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
+        view if facts.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
         WorkspaceView::NotReady {
             reason,
             message,
             since,
         } => {
             // A Run without any status yet costs no additional write.
-            let shown_at = not_shown_yet(f, *since).filter(|_| f.status().phase.is_some());
+            let shown_at = not_shown_yet(facts, *since).filter(|_| facts.status().phase.is_some());
             let decision = match shown_at {
                 Some(_) => Decision::quiet(),
-                None => pending(f, messages::workspace_not_ready(f, *reason, message)),
+                None => pending(
+                    facts,
+                    messages::workspace_not_ready(facts, *reason, message),
+                ),
             };
             return Decision {
                 requeue_at: forgotten.into_iter().chain(shown_at).min(),
@@ -130,12 +138,12 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
         }
         WorkspaceView::Ready(session) => session,
     };
-    if let Some(why) = held_back(f, session) {
-        return pending(f, why);
+    if let Some(why) = held_back(facts, session) {
+        return pending(facts, why);
     }
-    match f.intent() {
-        Known::Own(intent) => submit(f, intent, session),
-        Known::Nothing | Known::Foreign | Known::Unreadable => submit_new(f, session),
+    match facts.own_intent() {
+        Some(intent) => submit(facts, intent, session),
+        None => submit_new(facts, session),
     }
 }
 
@@ -147,7 +155,287 @@ fn invalid(view: &WorkspaceView) -> bool {
 ///
 /// An intent grants nothing: anyone with permission to edit the object can write one. Only a deletion asks once more
 /// for the outcome of a POST, and only if this process made the intent itself while the namespace was allowed.
-fn namespace_may_post(f: &Observation<'_>) -> bool {
-    let asks_once_more = || f.own_intent().is_some_and(|i| f.owned_by_this_process(i));
-    f.o.namespace_allowed == Some(true) || f.deleting() && asks_once_more()
+fn namespace_may_post(facts: &Facts<'_>) -> bool {
+    let asks_once_more = || {
+        facts
+            .own_intent()
+            .is_some_and(|i| facts.owned_by_this_process(i))
+    };
+    facts.namespace_allowed == Some(true) || facts.deleting() && asks_once_more()
+}
+
+fn pending(facts: &Facts<'_>, why: Why) -> Decision {
+    Decision::write(facts.status_with(&Conditions::Pending(why)))
+}
+
+/// Blocks until a person acts. A retry that can't be carried out now stays unhandled: marked as handled, it would hide
+/// the reason from the next reconcile and be lost once the obstacle is removed.
+fn blocked(facts: &Facts<'_>, why: Why) -> Decision {
+    Decision::write(facts.status_with(&Conditions::Blocked(why)))
+}
+
+/// Reason why a first submission waits, with or without an intent: a version that is not accepted, the Workspace's
+/// `suspend` or its deletion. They block nothing else.
+fn held_back(facts: &Facts<'_>, session: &Session) -> Option<Why> {
+    let (reason, message) = session.submissions_blocked.as_ref()?;
+    let first = facts.not_created();
+    let blocks = first && !is_awaited(facts, session, *reason);
+    blocks.then(|| Why::new(*reason, message.clone()))
+}
+
+/// Whether a Workspace that is being deleted waits for this Run and so doesn't block it: the two would wait for
+/// each other.
+fn is_awaited(facts: &Facts<'_>, session: &Session, reason: Reason) -> bool {
+    reason == Reason::WorkspaceDeleting
+        && needs_workspace(facts.run, Some(&session.resolved.base_url))
+}
+
+/// The decision while a call is due and the Workspace's calls are paused.
+fn paused(facts: &Facts<'_>) -> Option<Decision> {
+    let over = facts.pause_over()?;
+    Some(Decision {
+        status: waiting(facts),
+        ..Decision::quiet().requeue_at(over)
+    })
+}
+
+/// The status for a call that waits longer than a moment.
+fn waiting(facts: &Facts<'_>) -> Option<RunStatus> {
+    let why = messages::held_back(facts, facts.call_delay?);
+    Some(facts.status_with(&Conditions::Pending(why)))
+}
+
+fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Decision {
+    if failed.repeats() == Repeats::AtOnce {
+        // The Workspace's own status is about to show the error of the token.
+        return Decision::quiet();
+    }
+    let requeue_at = Some(facts.next_attempt(failed)).filter(|at| *at > facts.now);
+    Decision {
+        requeue_at,
+        ..pending(facts, messages::retrying(facts, failed))
+    }
+}
+
+/// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
+fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
+    if let Some(holder) = facts.key_holder {
+        return blocked(facts, messages::key_in_use(facts, holder))
+            .requeue_at(later(facts.now, facts.settings.poll_max));
+    }
+    if let Some(paused) = paused(facts) {
+        // As long as there is no intent, the Run can still be suspended.
+        return paused;
+    }
+    write_intent(facts, new_intent(facts, &session.resolved), true)
+}
+
+/// The intent of a submission that begins now.
+fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
+    let body = request::body(facts.spec(), CURRENT_SERIALIZER).unwrap_or_default();
+    Intent {
+        uid: facts.uid.to_owned(),
+        workspace: workspace.clone(),
+        key: facts.key(),
+        sha256: sha256(&body),
+        serializer: CURRENT_SERIALIZER,
+        time: facts.wall,
+        owner: facts.settings.process.clone(),
+        epoch: next_epoch(facts),
+        retry: facts.retry_annotation(),
+        end: None,
+    }
+}
+
+fn write_intent(facts: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
+    Decision::act(Effect::WriteIntent {
+        intent: Box::new(intent),
+        finalizer: finalizer_required(facts),
+        clean,
+    })
+}
+
+/// Whether the intent is written together with its finalizer, so that no object is deleted while a POST for it may be
+/// sent. An object that is being deleted accepts no new finalizer.
+fn finalizer_required(facts: &Facts<'_>) -> bool {
+    !facts.deleting()
+}
+
+fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
+    let retry = facts.new_retry();
+    if facts.not_created() && (retry || facts.key_may_be_forgotten(intent)) {
+        return submit_new(facts, session);
+    }
+    if let Some((reason, pinned)) = moved(facts, session) {
+        let why = messages::elsewhere(facts, reason, pinned, session);
+        let forgotten = (!facts.not_created()).then(|| facts.when(facts.key_forgotten_at(intent)));
+        return Decision {
+            requeue_at: forgotten,
+            ..blocked(facts, why)
+        };
+    }
+    let body = request::body(facts.spec(), intent.serializer)
+        .filter(|body| sha256(body) == intent.sha256 && facts.key() == intent.key);
+    let Some(body) = body else {
+        return blocked(facts, messages::body_changed(facts));
+    };
+    let unheld = finalizer_required(facts) && !facts.has_finalizer();
+    if retry || unheld || !facts.owned_by_this_process(intent) {
+        return take_over(facts, intent);
+    }
+    match waits_for_retry(facts) {
+        Some(failed) => retrying(facts, failed),
+        None => paused(facts).unwrap_or_else(|| Decision {
+            status: waiting(facts),
+            ..Decision::act(Effect::Submit {
+                key: intent.key.clone(),
+                body,
+            })
+        }),
+    }
+}
+
+/// Writes the same submission under a new epoch, which withdraws the proof of an earlier one; or the same intent once
+/// more if only the finalizer is missing. An intent that was removed by an edit is written back as a takeover, too:
+/// another process may have been the owner meanwhile.
+fn take_over(facts: &Facts<'_>, intent: &Intent) -> Decision {
+    let kept = facts.owned_by_this_process(intent) && !facts.new_retry();
+    let next = Intent {
+        owner: facts.settings.process.clone(),
+        epoch: if kept {
+            intent.epoch
+        } else {
+            next_epoch(facts)
+        },
+        retry: facts.retry_annotation(),
+        ..intent.clone()
+    };
+    write_intent(facts, next, kept && facts.not_created())
+}
+
+/// The failure of the create, if its next attempt is not due yet.
+fn waits_for_retry<'a>(facts: &Facts<'a>) -> Option<&'a CallFailures> {
+    facts
+        .failures_of(Call::Create)
+        .filter(|failed| facts.next_attempt(failed) > facts.now || facts.awaits_another_session())
+}
+
+/// Epoch of the intent that is written now. An earlier epoch proves nothing about it: a takeover or a retry withdraws
+/// the proof. A refusal may outlive its intent, so its epoch counts too.
+pub(crate) fn next_epoch(facts: &Facts<'_>) -> i64 {
+    let refused = facts.status().refusal.as_ref().map_or(0, |r| r.epoch);
+    let latest = facts.own_intent().map_or(refused, |i| i.epoch.max(refused));
+    latest.saturating_add(1)
+}
+
+/// Intent for a Run at the service whose own intent was lost.
+pub(crate) fn rebuilt_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
+    let status = facts.status();
+    let key = status.idempotency_key.clone();
+    let submitted = status.submission_time.as_ref();
+    Intent {
+        key: key.unwrap_or_else(|| facts.key()),
+        time: submitted.map_or(facts.wall, |t| t.0),
+        epoch: 1,
+        retry: status.handled_retry.clone(),
+        ..new_intent(facts, workspace)
+    }
+}
+
+/// Unreadable answers to the POST before the Run stalls for a person: enough for a rolling upgrade of the service, few
+/// enough not to hide a wrong base URL.
+const VIOLATIONS: u32 = 5;
+
+/// The answer that ended the submission: the one just received, or the one in the status, which survives a restart.
+fn standing_refusal(facts: &Facts<'_>) -> Option<Refusal> {
+    let intent = match &facts.intent {
+        IntentRecord::Own(intent) => intent,
+        // The intent was removed by an edit: the refusal in the status still counts.
+        IntentRecord::Absent | IntentRecord::Foreign => return facts.status().refusal.clone(),
+        IntentRecord::Unreadable => return None,
+    };
+    if facts.owned_by_this_process(intent)
+        && let Some(failed) = facts.failures_of(Call::Create)
+    {
+        let refusal = judge(facts, intent, failed)?;
+        return Some(Refusal {
+            epoch: intent.epoch,
+            ..refusal
+        });
+    }
+    let stored = facts.status().refusal.clone();
+    stored.filter(|refusal| refusal_is_for_this_epoch(refusal, intent))
+}
+
+/// Returns the refusal if the last answer ends the submission.
+fn judge(facts: &Facts<'_>, intent: &Intent, failed: &CallFailures) -> Option<Refusal> {
+    let ends = match (failed.last.class, failed.last.class.refusal()) {
+        (Class::Unreadable, _) => (failed.count >= VIOLATIONS).then_some(Reason::ContractViolation),
+        // In doubt too, it is repeated only for a deletion or a retry.
+        (_, Some(Reason::ServerError)) => Some(Reason::ServerError),
+        (_, Some(reason)) => {
+            // In doubt a refusal answers only its own request, and the same POST is repeated.
+            let ends = facts.not_created() || is_lone_conflict(facts, intent, failed);
+            ends.then_some(reason)
+        }
+        (_, None) => None,
+    };
+    ends.map(|reason| Refusal {
+        reason,
+        not_created: facts.not_created(),
+        epoch: 0,
+    })
+}
+
+/// Whether this is a lone idempotency conflict, which is final.
+///
+/// It is no proof: a request that was duplicated in transit conflicts with itself. It is final all the same as the
+/// first answer of all, and as the first answer to a retry of one. Any other refusal of such a retry leaves the doubt
+/// as it was.
+fn is_lone_conflict(facts: &Facts<'_>, intent: &Intent, failed: &CallFailures) -> bool {
+    let submission = &facts.memory.submission;
+    (submission.sole || repeats_conflict(facts, intent))
+        && submission.attempts == 1
+        && failed.last.class == Class::Refused(Reason::IdempotencyConflict)
+}
+
+/// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this
+/// epoch has no other refusal yet.
+fn repeats_conflict(facts: &Facts<'_>, intent: &Intent) -> bool {
+    facts.status().refusal.as_ref().is_some_and(|refusal| {
+        let this_or_before = [refusal.epoch, refusal.epoch.saturating_add(1)];
+        refusal.reason == Reason::IdempotencyConflict && this_or_before.contains(&intent.epoch)
+    })
+}
+
+fn refused(facts: &Facts<'_>, refusal: Refusal) -> Decision {
+    let conditions = Conditions::Blocked(why_refused(facts, &refusal));
+    write_refusal(facts, &conditions, refusal)
+}
+
+/// Ends the Run: the service refused these bytes, and they can't change. A retry would get the same answer.
+fn ended_by(facts: &Facts<'_>, refusal: Refusal) -> Decision {
+    let conditions = Conditions::Ended {
+        phase: Phase::Failed,
+        why: why_refused(facts, &refusal),
+    };
+    write_refusal(facts, &conditions, refusal)
+}
+
+fn write_refusal(facts: &Facts<'_>, conditions: &Conditions, refusal: Refusal) -> Decision {
+    let mut status = facts.status_with(conditions);
+    // Its proof must outlive this process.
+    status.refusal = Some(refusal);
+    Decision::write(status)
+}
+
+fn why_refused(facts: &Facts<'_>, refusal: &Refusal) -> Why {
+    facts
+        .failures_of(Call::Create)
+        .map(|t| messages::refused(facts, refusal, t))
+        .or_else(|| {
+            messages::as_shown(facts, ConditionType::Stalled, "True")
+                .filter(|why| why.reason == refusal.reason)
+        })
+        .unwrap_or_else(|| messages::refused_before(refusal))
 }

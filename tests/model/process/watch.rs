@@ -147,7 +147,7 @@ pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> boo
         return false;
     };
     entry.run.memory.change(|memory| {
-        let mirrored = memory.seen.as_ref().and_then(|seen| seen.state.clone());
+        let mirrored = memory.reading.as_ref().and_then(|seen| seen.state.clone());
         memory
             .event_buffer
             .receive(&received, Some(state), mirrored.as_deref(), at(now));

@@ -2,7 +2,7 @@
 
 use run_operator::{
     api::Reason,
-    decide::workspace::in_use::{needs_workspace, pinned_elsewhere},
+    decide::claims::{needs_workspace, pinned_elsewhere},
 };
 
 use super::look_all;

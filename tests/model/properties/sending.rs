@@ -3,7 +3,7 @@
 use run_operator::api::{
     Phase, intent::IntentRecord, run::DeletionPolicy, status::ResolvedWorkspace,
 };
-use run_operator::decide::request::body::sha256;
+use run_operator::util::sha256;
 
 use super::{Broken, may_come, quiescence::finally};
 use crate::object::{OTHER_URL, Object, mark};

@@ -7,10 +7,7 @@ use run_operator::{
         conditions::Why,
         event_buffer::Received,
         events::of_workspace,
-        workspace::{
-            check::{Check, Obstacle},
-            probe::assess,
-        },
+        workspace::{Check, Obstacle, assess},
     },
 };
 

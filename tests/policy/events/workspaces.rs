@@ -7,7 +7,7 @@ use run_operator::{
     api::WorkspaceStatus,
     decide::{
         events::of_workspace,
-        workspace::{check::Check, probe::assess},
+        workspace::{Check, assess},
     },
 };
 

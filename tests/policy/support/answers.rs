@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     failure::{Call, FailedCall, Failure, FailureKind, RunView},
-    workspace::check::Obstacle,
+    workspace::Obstacle,
 };
 
 use super::CONTRACT;

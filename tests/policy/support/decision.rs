@@ -3,7 +3,7 @@
 use run_operator::{
     api::{EventReason, Intent, RunStatus},
     decide::{
-        Decision, Effect, EventDraft, Follow, Learned, Observed, decide, last_events::StreamEnd,
+        Decision, Effect, EventDraft, Follow, Inputs, Learned, decide, stream::StreamEnd,
         turn::Step,
     },
 };
@@ -20,14 +20,14 @@ impl Case {
     }
 
     /// Asks policy something about what is observed now.
-    pub(crate) fn observe<T>(&self, ask: impl FnOnce(&Observed<'_>) -> T) -> T {
-        ask(&Observed {
+    pub(crate) fn observe<T>(&self, ask: impl FnOnce(&Inputs<'_>) -> T) -> T {
+        ask(&Inputs {
             run: &self.run,
             workspace: &self.view,
             namespace_allowed: self.namespace_allowed,
             memory: &self.tracked.memory,
             key_holder: self.key_holder.as_deref(),
-            vanished: self.tracked.deleted(),
+            deleted_without_release: self.tracked.deleted(),
             stream: self.stream,
             call_delay: self.call_delay,
             contract: &CONTRACT,

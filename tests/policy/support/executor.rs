@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Learned, Learning, Memory, Observed, WorkspaceView, decide,
+        Decision, Effect, Inputs, Learned, Learning, Memory, WorkspaceView, decide,
         failure::{Call, Failure, RunView},
         turn::{Outcome, Step, TrackedRun, Turn},
     },
@@ -45,15 +45,17 @@ impl Case {
     pub(crate) fn next(&mut self) -> Turn {
         self.reads_object();
         let wall = self.wall();
-        self.tracked
-            .next(self.deleted, None, |run, memory, vanished| {
-                decide(&Observed {
+        self.tracked.next(
+            self.deleted,
+            None,
+            |run, memory, deleted_without_release| {
+                decide(&Inputs {
                     run,
                     workspace: &self.view,
                     namespace_allowed: self.namespace_allowed,
                     memory,
                     key_holder: self.key_holder.as_deref(),
-                    vanished,
+                    deleted_without_release,
                     stream: self.stream,
                     call_delay: self.call_delay,
                     contract: &CONTRACT,
@@ -61,7 +63,8 @@ impl Case {
                     now: self.now,
                     wall,
                 })
-            })
+            },
+        )
     }
 
     /// Carries out a step that is no call. `heard`: its process gets the answer.

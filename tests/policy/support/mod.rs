@@ -16,9 +16,10 @@ use run_operator::{
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request::body,
+        CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request,
         turn::TrackedRun,
     },
+    util::sha256,
 };
 
 pub(crate) use self::answers::{
@@ -167,12 +168,12 @@ impl Case {
     }
 
     pub(crate) fn an_intent(&self, owner: &str, epoch: i64) -> Intent {
-        let bytes = body::body(&self.run.spec, 1).expect("a body");
+        let bytes = request::body(&self.run.spec, 1).expect("a body");
         Intent {
             uid: UID.into(),
             workspace: place(),
-            key: body::idempotency_key(&self.run.spec, "team", UID),
-            sha256: body::sha256(&bytes),
+            key: request::idempotency_key(&self.run.spec, "team", UID),
+            sha256: sha256(&bytes),
             serializer: 1,
             time: at(0),
             owner: owner.into(),

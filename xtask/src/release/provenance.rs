@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jiff::Timestamp;
-use run_operator::decide::request::body::sha256;
+use run_operator::util::sha256;
 use serde_json::{Map, Value, json};
 
 use super::image;

@@ -1,10 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-use futures::FutureExt;
+use std::collections::BTreeSet;
+
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::controller::metrics::REASONS;
 
 const MOMENT: Duration = Duration::from_millis(200);
 
@@ -200,4 +202,63 @@ async fn what_is_requested_of_a_standby_is_dropped() {
     trigger.enqueue("team", "later");
     let first = requests.due.next().await.unwrap();
     assert_eq!(first.message.1, "later");
+}
+
+fn errors() -> Vec<ReconcileError> {
+    let refused = || kube::Error::LinesCodecMaxLineLengthExceeded;
+    vec![
+        ReconcileError::Undecodable("spec".into()),
+        WriteError::Refused(refused()).into(),
+        WriteError::Failed(refused()).into(),
+        WriteError::Timeout.into(),
+        WriteError::Serialize(serde::ser::Error::custom("no")).into(),
+        ListError::Page(refused()).into(),
+        ReconcileError::NoAnswer,
+        ReconcileError::NoFile,
+        ReconcileError::Panicked,
+    ]
+}
+
+#[test]
+fn every_error_has_a_reason_that_the_metric_knows() {
+    let reasons: BTreeSet<_> = errors().iter().filter_map(ReconcileError::reason).collect();
+    assert_eq!(reasons, REASONS.iter().copied().collect());
+}
+
+/// Proves: F-undecodable
+#[tokio::test]
+async fn a_panic_is_caught_counted_as_one_and_logged_with_the_object_s_name() {
+    assert!(matches!(caught(async { 7 }).await, Ok(7)));
+    let caught = caught::<()>(async { panic!("the test's own") });
+    let error = caught.await.unwrap_err();
+    assert_eq!(error.reason(), Some(PANIC));
+    let failed = error.again(Action::await_change());
+    assert!(matches!(failed.error, ReconcileError::Panicked));
+    let result = Err(failed);
+    assert_eq!(counted(&result), ReconcileResult::Error(PANIC));
+    let Err(failed) = result else { unreachable!() };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let lines = tracing_subscriber::fmt().with_writer(Arc::new(log.reopen().unwrap()));
+    tracing::subscriber::with_default(lines.finish(), || {
+        failed.log("Run", Some("team"), "odd");
+    });
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    for part in ["ERROR", "the reconcile panicked;", "team", "odd"] {
+        assert!(log.contains(part), "{log}");
+    }
+}
+
+#[test]
+fn a_conflict_is_no_error_and_keeps_its_pause() {
+    let again = Action::requeue(Duration::from_secs(1));
+    for error in [WriteError::Conflict, WriteError::Gone] {
+        let failed = ReconcileError::from(error).again(again);
+        assert_eq!(failed.again, again);
+        assert_eq!(counted(&Err(failed)), ReconcileResult::Conflict);
+    }
+    assert_eq!(counted(&Ok(again)), ReconcileResult::RequeueAfter);
+    assert_eq!(
+        counted(&Ok(Action::await_change())),
+        ReconcileResult::Success
+    );
 }

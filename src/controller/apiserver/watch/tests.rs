@@ -71,7 +71,7 @@ fn word(event: &Event<Maybe<Run>>) -> String {
 async fn told(watch: &mut Watch<Run>, count: usize) -> (Vec<String>, Vec<Duration>) {
     let (mut told, mut pauses) = (Vec::new(), Vec::new());
     while told.len() < count {
-        match watch.read().await {
+        match watch.read(SILENCE).await {
             Ok(event) => told.extend(event.as_ref().map(word)),
             Err(error) => pauses.push(watch.failed(&error)),
         }
@@ -133,8 +133,7 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str, #[case] 
 async fn a_streamed_list_whose_end_never_comes_is_read_in_pages() {
     let api: Api<Maybe<Run>> = Api::all(silent());
     let mut watch = Watch::new(api, Config::default());
-    watch.silence = Duration::ZERO;
-    let error = watch.read().await.unwrap_err();
+    let error = watch.read(Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, WatchError::Silent), "{error}");
     assert_eq!(watch.failed(&error), Duration::ZERO);
     assert_eq!(watch.list, List::InPages);

@@ -330,7 +330,7 @@ fn full(limiter: &Arc<CallLimiter>) -> Vec<CallPermit> {
     calls
 }
 
-fn queued(limiter: &Arc<CallLimiter>) -> QueuedCall {
+fn queued(limiter: &Arc<CallLimiter>) -> Queued<CallPermit> {
     limiter.ask("team").err().unwrap()
 }
 
@@ -362,10 +362,10 @@ async fn a_finished_call_admits_the_first_waiter() {
     let (first, second) = (queued(&limiter), queued(&limiter));
     assert_eq!(limiter.metrics.calls_waiting.get(), 2);
     drop(calls.pop());
-    let granted = soon(first.permit()).await;
+    let granted = soon(first.given()).await;
     assert_eq!(limiter.metrics.calls_waiting.get(), 1);
     drop(granted);
-    soon(second.permit()).await;
+    soon(second.given()).await;
     assert_eq!(limiter.metrics.calls_waiting.get(), 0);
 }
 
@@ -380,7 +380,7 @@ async fn an_abandoned_waiter_blocks_no_other_and_is_not_counted() {
     drop(calls.pop());
     // It had been given the permit.
     drop(late);
-    soon(next.permit()).await;
+    soon(next.given()).await;
 }
 
 #[tokio::test]
@@ -397,7 +397,7 @@ async fn waiters_are_notified_of_long_pauses_only() {
 }
 
 /// A place in the queue, and how often it was woken.
-fn waiting(limiter: &Arc<CallLimiter>) -> (QueuedCall, impl Fn() -> usize + use<>) {
+fn waiting(limiter: &Arc<CallLimiter>) -> (Queued<CallPermit>, impl Fn() -> usize + use<>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let wake = Box::new(move || {
@@ -413,11 +413,11 @@ async fn one_who_waits_is_woken_by_the_grant_and_takes_it_once() {
     let mut calls = full(&limiter);
     let (mut first, woken) = waiting(&limiter);
     let (second, next) = waiting(&limiter);
-    assert!(first.granted().is_none() && first.is_of(&limiter));
+    assert!(first.try_given().is_none() && first.is_in(&limiter));
     calls.pop().unwrap().ended(Capacity::Served);
     assert_eq!((woken(), next()), (1, 0));
-    let permit = first.granted().unwrap();
-    assert!(first.granted().is_none());
+    let permit = first.try_given().unwrap();
+    assert!(first.try_given().is_none());
     // Unused, it is given to the next; a place that is left with its permit gives that back, too.
     drop(permit);
     assert_eq!(next(), 1);
@@ -445,5 +445,5 @@ async fn a_permit_counts_for_the_rate_limit_from_its_beginning_on() {
 async fn the_end_of_a_pause_is_noticed_by_itself() {
     let limiter = limiter();
     limiter.ask("team").ok().unwrap().ended(too_many(1));
-    soon(queued(&limiter).permit()).await;
+    soon(queued(&limiter).given()).await;
 }

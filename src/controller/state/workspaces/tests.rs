@@ -1,6 +1,6 @@
 use crate::api::Contract;
 use crate::controller::state::fixtures::{URL, client, key, key_in};
-use crate::service::Token;
+use crate::service::{AllowList, Token};
 
 use super::*;
 
@@ -164,7 +164,7 @@ fn hang<'a>(
 /// Proves: P-many-workspaces
 #[test]
 fn the_calls_of_checks_are_bounded_and_three_origins_that_hang_delay_no_other() {
-    let places = CheckPlaces::default();
+    let places = Workspaces::default().check_places;
     let begun = |(begun, _): &(Arc<AtomicU64>, _)| begun.load(Ordering::Relaxed);
     let hanging: Vec<_> = (0..3)
         .map(|n| hang(&places, &format!("https://hangs-{n}"), 1000))
@@ -188,7 +188,7 @@ fn checked(at: Timestamp) -> Checks {
         uid: "u".to_owned(),
         generation: 1,
         ready: true,
-        passed_over: false,
+        failure_ignored: false,
         at,
         next: later(at, Duration::from_mins(5)),
     };
@@ -197,10 +197,7 @@ fn checked(at: Timestamp) -> Checks {
 }
 
 fn due_at(checks: &mut Checks, now: Timestamp) -> Option<Timestamp> {
-    match checks.due("u", 1, now) {
-        Due::Now => None,
-        Due::NotBefore(at) => Some(at),
-    }
+    checks.due_later("u", 1, now)
 }
 
 /// Proves: P-workspace-check
@@ -248,7 +245,7 @@ fn a_new_object_generation_or_secret_is_probed_at_once() {
     let start = Timestamp::UNIX_EPOCH;
     let mut checks = checked(start);
     let due = |checks: &mut Checks, uid: &str, generation: i64| {
-        matches!(checks.due(uid, generation, start), Due::Now)
+        checks.due_later(uid, generation, start).is_none()
     };
     assert!(!due(&mut checks, "u", 1), "nothing changed");
     assert!(due(&mut checks, "another", 1) && due(&mut checks, "u", 2));
@@ -263,19 +260,24 @@ fn a_suspicion_leads_to_one_check_a_second() {
     let start = Timestamp::UNIX_EPOCH;
     let mut checks = checked(start);
     assert!(checks.suspect() && !checks.suspect(), "it is raised once");
-    let mut suspected = |now| checks.due("u", 1, now);
+    let mut suspected = |now| checks.due_later("u", 1, now);
     let soonest = later(start, SUSPICIONS_APART);
     let just_before = later(start, SUSPICIONS_APART / 2);
-    assert!(matches!(suspected(just_before), Due::NotBefore(at) if at == soonest));
-    assert!(matches!(suspected(soonest), Due::Now));
+    assert_eq!(suspected(just_before), Some(soonest));
+    assert_eq!(suspected(soonest), None);
 }
 
 #[test]
 fn a_client_is_kept_for_one_base_url_and_one_ca() {
     let mut checks = Checks::default();
     let ca = b"one".to_vec();
-    checks.keep_client(URL.to_owned(), Some(ca.clone()), client());
-    let kept = |url: &str, ca: Option<&[u8]>| checks.client(url, ca).is_some();
+    let at = |url: &str| BaseUrl::parse(url, &AllowList::parse([url], false).unwrap()).unwrap();
+    let made = checks.client(at(URL), Some(&ca), |_| Ok::<_, ()>(client()));
+    assert!(made.is_ok());
+    let mut kept = |url: &str, ca: Option<&[u8]>| {
+        let another = |_| Err("another must be made");
+        checks.client(at(url), ca, another).is_ok()
+    };
     assert!(kept(URL, Some(&ca)));
     assert!(!kept("http://localhost:2/api/v1", Some(&ca)));
     assert!(!kept(URL, Some(b"another")) && !kept(URL, None));
@@ -301,7 +303,7 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
         uid: "w1".to_owned(),
         generation: 1,
         ready: false,
-        passed_over: false,
+        failure_ignored: false,
         at: Timestamp::UNIX_EPOCH,
         next: Timestamp::UNIX_EPOCH,
     };

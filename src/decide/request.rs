@@ -1,13 +1,51 @@
-//! Canonical JSON text: no white space, the keys of each object in byte order, numbers and strings as `serde_json`
-//! writes them.
+//! The create's body and key: a pure function of the immutable spec, byte for byte the same in every retry (rule 1).
 //!
-//! Works only on the text, with its own stack: no depth overflows it, and it needs no more memory than the text and the
-//! keys of the open objects.
+//! The body is canonical JSON: no white space, the keys of each object in byte order, numbers and strings as `serde_json`
+//! writes them. Works only on the text, with its own stack: no depth overflows it, and it needs no more memory than the
+//! text and the keys of the open objects.
 
-use std::fmt::Write as _;
+use std::fmt::Write;
 use std::ops::Range;
 
-use serde_json::Number;
+use serde_json::{Number, json};
+
+use crate::api::RunSpec;
+
+/// The serializer that new intents name. An older one stays supported as long as an intent may name it.
+pub const CURRENT_SERIALIZER: u32 = 1;
+
+/// The body of `POST /runs`; `None` if this build has no such serializer.
+pub fn body(spec: &RunSpec, serializer: u32) -> Option<Vec<u8>> {
+    match serializer {
+        1 => Some(compact_with_sorted_keys(spec)),
+        _ => None,
+    }
+}
+
+/// Serializer 1: compact JSON, object keys in byte order at every level, unset `provider` and `region` with their
+/// defaults. The workload is never parsed into a tree: it may be deep and large.
+fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
+    let workload = spec.workload.as_str();
+    let (provider, region) = (json!(spec.provider()), json!(spec.region()));
+    let mut body = String::with_capacity(workload.len() + 512);
+    // Writing to a String can't fail.
+    let _ = write!(
+        body,
+        r#"{{"provider":{provider},"region":{region},"workload":"#
+    );
+    write_canonical(workload, &mut body);
+    body.push('}');
+    body.into_bytes()
+}
+
+/// The idempotency key (rule 1): the object's uid, or the user's key scoped by namespace. A uid contains no slash, so
+/// the two never collide.
+pub fn idempotency_key(spec: &RunSpec, namespace: &str, uid: &str) -> String {
+    match &spec.idempotency_key {
+        Some(key) => format!("{namespace}/{key}"),
+        None => uid.to_owned(),
+    }
+}
 
 /// An open object: the start of its first member in the output, and its members so far.
 struct Open {
@@ -28,7 +66,7 @@ enum Level {
 }
 
 /// Appends `json`, which must be valid, to `out` in canonical form. Of members with the same key the last one is kept.
-pub(crate) fn write(json: &str, out: &mut String) {
+fn write_canonical(json: &str, out: &mut String) {
     let bytes = json.as_bytes();
     let mut levels: Vec<Level> = Vec::new();
     let mut at = 0;
@@ -168,7 +206,7 @@ mod tests {
 
     fn canonical(json: &str) -> String {
         let mut out = String::new();
-        write(json, &mut out);
+        write_canonical(json, &mut out);
         out
     }
 

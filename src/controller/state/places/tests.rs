@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+use futures::FutureExt;
+
 use super::*;
 
 fn enqueue(places: &mut FairPlaces<u32>, waiting: &[(&str, u32)]) {
@@ -85,4 +87,82 @@ fn with_half_of_the_places_a_namespace_gets_no_more_while_another_waits() {
     }
     let taken = |namespace| places.namespaces[namespace].taken;
     assert_eq!((taken("big"), taken("small")), (4, 4));
+}
+
+fn place(places: &Arc<StreamPlaces>, namespace: &str) -> StreamPlace {
+    places.ask(namespace).ok().unwrap()
+}
+
+/// A position in the queue, and whether it has its place now.
+struct Waits(std::pin::Pin<Box<dyn Future<Output = StreamPlace>>>);
+
+impl Waits {
+    fn new(places: &Arc<StreamPlaces>, namespace: &str) -> Self {
+        let queued = places.ask(namespace).err().unwrap();
+        Self(Box::pin(queued.given()))
+    }
+
+    fn place(&mut self) -> Option<StreamPlace> {
+        (&mut self.0).now_or_never()
+    }
+}
+
+fn is_asked_back(place: &StreamPlace) -> bool {
+    place.asked_back().now_or_never().is_some()
+}
+
+/// Drops the places that are asked back; returns their number.
+fn give_way(held: &mut Vec<StreamPlace>) -> usize {
+    let before = held.len();
+    held.retain(|place| !is_asked_back(place));
+    before - held.len()
+}
+
+/// Proves: P-stream-places
+#[test]
+fn while_another_waits_a_namespace_keeps_half_of_the_places() {
+    let places = Arc::new(StreamPlaces::new(5));
+    let mut big: Vec<_> = (0..5).map(|_| place(&places, "big")).collect();
+    let first = big[0].number;
+    let more: Vec<_> = (0..5).map(|_| Waits::new(&places, "big")).collect();
+    assert_eq!(give_way(&mut big), 0, "none else waits");
+    let mut one = Waits::new(&places, "small");
+    assert_eq!(give_way(&mut big), 1);
+    assert!(big.iter().all(|place| place.number != first), "the oldest");
+    let mut small = vec![one.place().unwrap()];
+    let mut rest: Vec<_> = (0..5).map(|_| Waits::new(&places, "small")).collect();
+    assert_eq!(give_way(&mut big), 1);
+    small.push(rest[0].place().unwrap());
+    // Three and two: both wait, and neither gives way.
+    assert_eq!((give_way(&mut big), give_way(&mut small)), (0, 0));
+    assert_eq!((big.len(), small.len()), (3, 2));
+    drop((more, rest));
+    assert_eq!(lock(&places.table).places.waiting(), 0);
+}
+
+/// Proves: P-stream-places
+#[test]
+fn a_place_given_back_goes_to_the_first_that_waits() {
+    let places = Arc::new(StreamPlaces::new(1));
+    let only = place(&places, "team");
+    let gone = Waits::new(&places, "team");
+    let mut first = Waits::new(&places, "team");
+    let mut second = Waits::new(&places, "other");
+    assert!(!is_asked_back(&only), "one place is no more than half");
+    drop(gone);
+    drop(only);
+    // It is the other namespace's turn.
+    let given = second.place().unwrap();
+    assert!(first.place().is_none());
+    drop(given);
+    assert!(first.place().is_some());
+    let table = lock(&places.table);
+    assert!(table.taken.is_empty() && table.places.free());
+}
+
+/// Proves: P-stream-places
+#[test]
+fn without_places_all_wait() {
+    let places = Arc::new(StreamPlaces::new(0));
+    assert!(Waits::new(&places, "team").place().is_none());
 }

@@ -10,7 +10,7 @@ use super::memory::Memory;
 
 /// The complete input of a decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct Inputs<'a> {
     /// The object.
     pub run: &'a Run,
     /// Its Workspace as last seen.
@@ -22,7 +22,7 @@ pub struct Observed<'a> {
     /// Another live Run of the namespace with the same `spec.idempotencyKey`.
     pub key_holder: Option<&'a str>,
     /// The object was deleted from the API server without having been released.
-    pub vanished: bool,
+    pub deleted_without_release: bool,
     /// The event stream.
     pub stream: Stream,
     /// Reason why a call would have to wait longer than a moment.
@@ -106,4 +106,35 @@ pub struct Session {
     pub resolved: ResolvedWorkspace,
     /// Reason why first submissions are blocked, if they are.
     pub submissions_blocked: Option<(Reason, String)>,
+}
+
+/// Difference between the place that a Run is pinned to and the place of a session; `None` if they are the same. A
+/// Workspace re-created with the same base URL and identity is the same place. A Run pinned while the contract file
+/// named no identity is pinned only to its base URL. A Run pinned to an identity is not served by a session without
+/// one.
+pub fn elsewhere(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> Option<Reason> {
+    let same_workspace = pinned.kind == now.kind && pinned.name == now.name;
+    if !same_workspace || pinned.base_url != now.base_url {
+        Some(Reason::WorkspaceChanged)
+    } else if pinned.identity.is_some() && pinned.identity != now.identity {
+        Some(Reason::IdentityChanged)
+    } else {
+        None
+    }
+}
+
+impl WorkspaceView {
+    /// The place of the verified token, if there is one.
+    pub fn place(&self) -> Option<&ResolvedWorkspace> {
+        match self {
+            Self::Ready(session) => Some(&session.resolved),
+            Self::Unknown | Self::Missing | Self::NotReady { .. } => None,
+        }
+    }
+
+    /// Whether calls may be made for a Run pinned to `place`.
+    pub fn serves(&self, place: &ResolvedWorkspace) -> bool {
+        self.place()
+            .is_some_and(|now| elsewhere(place, now).is_none())
+    }
 }

@@ -1,21 +1,212 @@
-//! Updates the memory with the results of effects.
+//! Memory of one process about one object, beyond the object. It is lost with the process: everything that must survive
+//! a restart is stored in the object.
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Reason, limits::MAX_RUN_ID};
-use crate::decide::{
-    backoff,
-    failure::{Call, CallFailures, Class, FailedCall, Failure, FailureKind, RunView},
-    last_events::StreamEnd,
-    time::later,
-    truncate::cut,
+use crate::api::{
+    Contract, Intent, Reason, Run, RunStatus, contract::StateClass, limits::MAX_RUN_ID,
 };
 
 use super::{
-    remote::{NotFound, Seen},
-    state::Memory,
-    submission::Submission,
+    delays::{self, HINTS, NOT_FOUND_APART, TokenBucket, later, seconds_since},
+    event_buffer::{EventBuffer, Received},
+    failure::{Call, CallFailures, Class, FailedCall, Failure, FailureKind, RunView},
+    stream::{LastEvents, StreamEnd},
+    truncate::cut,
 };
+
+/// The memory of one object, kept by uid.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The intent as this process last wrote it; used to restore an annotation that a replace stripped.
+    pub intent: Option<Intent>,
+    /// Knowledge about the POSTs under this intent.
+    pub submission: Submission,
+    /// The runId, from the answer until it is in the status.
+    pub run_id: Option<String>,
+    /// The latest reading of the run.
+    pub reading: Option<Reading>,
+    /// A GET has shown that the run has ended.
+    pub ended: bool,
+    /// The consecutive failures, at most one entry per kind of call.
+    pub failures: Vec<CallFailures>,
+    /// The service's events, until they are in the status.
+    pub event_buffer: EventBuffer,
+    /// Progress of the streams.
+    pub last_events: LastEvents,
+    /// Results of the cancellation.
+    pub cancel: Cancel,
+    /// Consecutive 404s of GETs, a minute apart.
+    pub not_found: NotFound,
+    /// Consecutive polls without a change.
+    pub quiet_polls: u32,
+    /// Consecutive GETs that did not show the end that the latest event names: a replica that lags behind answers them.
+    pub gets_behind_event: u32,
+    /// Remaining allowance of GETs for hints.
+    hints: TokenBucket,
+    /// Time at which this process last wrote the status, by process time.
+    pub written_at: Option<Timestamp>,
+}
+
+impl Memory {
+    /// The memory of a process that reads the object for the first time.
+    pub fn of(run: &Run) -> Self {
+        let mut memory = Self::default();
+        if let Some(status) = &run.status {
+            memory.event_buffer.remember(status);
+        }
+        memory
+    }
+
+    /// Records an event of the stream. Returns whether it is new.
+    pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
+        let named = contract.event_state_of(&event.data);
+        let state = self.reading.as_ref().and_then(|read| read.state.as_deref());
+        let new = self
+            .event_buffer
+            .receive(event, named.as_deref(), state, wall);
+        if new {
+            let class = named.map(|state| contract.state(&state));
+            self.last_events
+                .received(class.and_then(StateClass::terminal).is_some());
+        }
+        new
+    }
+
+    /// The state of the latest reading, if it named one.
+    pub(crate) fn state_read(&self) -> Option<&str> {
+        self.reading.as_ref()?.state.as_deref()
+    }
+
+    /// Called when another process or a person wrote the status. This process's reading may be older than the one
+    /// mirrored there and must not overwrite it.
+    pub fn overtaken(&mut self, status: &RunStatus) {
+        self.event_buffer.overtaken(status);
+        self.reading = None;
+        self.cancel.read_since = false;
+        self.event_buffer.uncover();
+    }
+
+    /// Whether it is proved by this process's own POSTs, or by a refusal of the bytes, that no run was made.
+    pub(crate) fn knows_none_made(&self) -> bool {
+        let refused_bytes = self
+            .failures_of(Call::Create)
+            .is_some_and(|failed| failed.last.refuses_the_bytes());
+        self.submission.made_none() || refused_bytes
+    }
+
+    /// Earliest time of the next GET for a hint; `now` or later.
+    pub(crate) fn hint_due(&self, now: Timestamp) -> Timestamp {
+        self.hints.next(HINTS, now)
+    }
+
+    /// A GET for a hint starts.
+    pub(super) fn hint_taken(&mut self, now: Timestamp) {
+        self.hints.take(HINTS, now);
+    }
+
+    /// The consecutive failures of `call`.
+    pub fn failures_of(&self, call: Call) -> Option<&CallFailures> {
+        self.failures.iter().find(|failed| failed.last.call == call)
+    }
+
+    pub(super) fn succeeded(&mut self, call: Call) {
+        self.failures.retain(|failed| failed.last.call != call);
+    }
+}
+
+/// The owner's knowledge about the POSTs under an intent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Submission {
+    /// Epoch of the intent that this process wrote, to which all other fields refer; 0 before.
+    pub epoch: i64,
+    /// No other process ever sent a POST for this object, or its POSTs are proved to have made no run.
+    pub sole: bool,
+    /// An attempt was not answered by a 4xx problem other than an idempotency conflict.
+    pub doubt: bool,
+    /// A POST was started and its answer was not recorded.
+    pub open: bool,
+    /// POSTs under this intent.
+    pub attempts: u32,
+}
+
+impl Submission {
+    /// Whether every attempt, if any, was answered by a proof that it made no run. One that was given up in the middle,
+    /// or is in flight, proves nothing.
+    pub fn made_none(&self) -> bool {
+        self.sole && !self.doubt && !self.open
+    }
+
+    /// A POST is about to be sent.
+    pub(super) fn started(&mut self) {
+        self.attempts = self.attempts.saturating_add(1);
+        // The POST before was given up in the middle: its outcome is unknown.
+        self.doubt |= self.open;
+        self.open = true;
+    }
+}
+
+/// A reading of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The state, verbatim, if the answer named one.
+    pub state: Option<String>,
+    /// The answer's request id.
+    pub request_id: Option<String>,
+    /// Time of the reading, by process time.
+    pub at: Timestamp,
+    /// Time of the reading, by the wall clock.
+    pub wall: Timestamp,
+    /// A GET read it; the answer to a create or a cancel counts less.
+    pub by_get: bool,
+    /// The Workspace session that it was read with.
+    pub session: u64,
+}
+
+/// Results of the cancellation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cancel {
+    /// Time of the last accepted cancel, by the wall clock.
+    pub accepted_at: Option<Timestamp>,
+    /// Time of the last answered cancel, accepted or refused, by process time.
+    pub answered_at: Option<Timestamp>,
+    /// Number of answered cancels.
+    pub count: u32,
+    /// Reason of the refusal, if the last answer was one.
+    pub refused: Option<Reason>,
+    /// A GET after the last answer has read the run.
+    pub read_since: bool,
+    /// A GET after the last answer denied the run's existence.
+    pub denied_since: bool,
+}
+
+/// The confirmation of a 404.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotFound {
+    /// Confirmations, at least [`NOT_FOUND_APART`] seconds apart.
+    pub count: u32,
+    /// Time of the last confirmation, by process time.
+    pub at: Option<Timestamp>,
+}
+
+/// 404s that must agree before a run counts as lost.
+const CONFIRMATIONS: u32 = 3;
+
+impl NotFound {
+    /// Counts a 404 if it is far enough from the last one.
+    pub(super) fn confirm(&mut self, now: Timestamp) {
+        let apart = |at| seconds_since(at, now) >= NOT_FOUND_APART;
+        if self.at.is_none_or(apart) {
+            self.count = self.count.saturating_add(1);
+            self.at = Some(now);
+        }
+    }
+
+    /// Whether the run counts as lost.
+    pub(crate) fn confirmed(&self) -> bool {
+        self.count >= CONFIRMATIONS
+    }
+}
 
 /// Start or result of an effect, as reported by the controller.
 #[derive(Clone, Debug)]
@@ -129,8 +320,8 @@ impl Memory {
                 self.succeeded(Call::Get);
                 let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
                 let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
-                self.lagging = if end_named && !ended {
-                    self.lagging.saturating_add(1)
+                self.gets_behind_event = if end_named && !ended {
+                    self.gets_behind_event.saturating_add(1)
                 } else {
                     0
                 };
@@ -143,7 +334,7 @@ impl Memory {
                 self.not_found = NotFound::default();
                 self.cancel.read_since = true;
                 self.event_buffer.covered();
-                let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
+                let changed = self.reading.as_ref().is_none_or(|s| s.state != view.state);
                 self.quiet_polls = if changed {
                     0
                 } else {
@@ -175,8 +366,8 @@ impl Memory {
                 self.cancel_ended(with.now);
                 // The answer's state is a hint; the GET is the truth.
                 self.event_buffer.hint();
-                if let Some(seen) = &mut self.seen {
-                    seen.request_id = view.request_id.or(seen.request_id.take());
+                if let Some(read) = &mut self.reading {
+                    read.request_id = view.request_id.or(read.request_id.take());
                 }
             }
             Err(failure) => {
@@ -206,7 +397,7 @@ impl Memory {
     }
 
     fn saw(&mut self, view: RunView, with: Learning<'_>, by_get: bool) {
-        self.seen = Some(Seen {
+        self.reading = Some(Reading {
             state: view.state,
             request_id: view.request_id,
             at: with.now,
@@ -221,7 +412,7 @@ impl Memory {
             .failures_of(last.call)
             .map_or(0, |failed| failed.count)
             .saturating_add(1);
-        let wait = backoff::delay(count, last.retry_after(), backoff::seed(with.uid, count));
+        let wait = delays::backoff(count, last.retry_after(), delays::seed(with.uid, count));
         self.succeeded(last.call);
         self.failures.push(CallFailures {
             last,

@@ -1,13 +1,15 @@
-//! The Runs that a Workspace must outlive.
+//! The claims of a Run, judged only by its object, since this process may know nothing else: on its Workspace, which must
+//! outlive it, and on its idempotency key. One Run of a namespace submits with a key, the others wait.
+
+use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Reason, Run, conditions, finalizer, intent::IntentRecord,
-    status::ResolvedWorkspace,
+    ConditionType, Intent, Reason, Run, RunStatus, conditions, finalizer,
+    intent::IntentRecord,
+    status::{Refusal, ResolvedWorkspace},
 };
-use crate::decide::{
-    Effect,
-    observation::{lost, refusal_is_for_this_epoch},
-};
+
+use super::decision::Effect;
 
 /// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
 /// submitted, or may have been, and has not ended. Judged only by the object, since this process may know nothing else.
@@ -55,7 +57,7 @@ pub fn needs_any(run: &Run) -> bool {
 }
 
 /// Whether a Run is pinned to another base URL than this one (`None`: there is none), by the record that decides (see
-/// [`place`](crate::decide::run::pinning)).
+/// [`facts`](super::facts)).
 pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
     let status = run.status.as_ref().filter(|s| s.run_id.is_some());
     let elsewhere = |pinned: &ResolvedWorkspace| base_url != Some(pinned.base_url.as_str());
@@ -71,4 +73,62 @@ fn denied(run: &Run) -> bool {
     finalizer::present(&run.metadata)
         && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
             .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
+}
+
+/// Whether a status was lost, so that an end in the intent may take its place: one with a runId and a phase was not.
+pub(crate) fn lost(status: &RunStatus) -> bool {
+    status.run_id.is_none() || status.phase.is_none()
+}
+
+/// Whether a refusal answers the POSTs under this intent: it counts only for its own epoch.
+pub(crate) fn refusal_is_for_this_epoch(refusal: &Refusal, intent: &Intent) -> bool {
+    refusal.epoch == intent.epoch
+}
+
+/// A live Run's relation to its key, in order of priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyClaim {
+    /// It has its own intent, or one that can't be read. Or it was submitted and its intent was removed; the operator
+    /// restores it.
+    Holds,
+    /// It has no intent: the elder has priority.
+    Waits,
+    /// It is a copy of another object and holds nothing. It waits for a person, so that a Run waiting for it would be
+    /// blocked permanently. When it is asked to submit, it claims the key by writing its own intent.
+    Copy,
+}
+
+impl KeyClaim {
+    /// The claim of a Run with this intent.
+    pub fn of(run: &Run, intent: &IntentRecord) -> Self {
+        let submitted = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
+        match intent {
+            IntentRecord::Own(_) | IntentRecord::Unreadable => Self::Holds,
+            IntentRecord::Absent if submitted => Self::Holds,
+            IntentRecord::Absent => Self::Waits,
+            IntentRecord::Foreign => Self::Copy,
+        }
+    }
+
+    /// Whether a Run with this claim goes before one that has written no intent. If that one has `claimed` the key in
+    /// this process, it waits only for a holder: its intent may be stored although the watch has not shown it. Age is
+    /// the creation time, then the uid, which makes the order total.
+    pub fn has_priority(
+        self,
+        age: (Timestamp, &str),
+        other: (Timestamp, &str),
+        claimed: bool,
+    ) -> bool {
+        match self {
+            Self::Holds => true,
+            Self::Waits => !claimed && age < other,
+            Self::Copy => false,
+        }
+    }
+}
+
+/// Creation time of a Run.
+pub fn created(run: &Run) -> Timestamp {
+    let created = run.metadata.creation_timestamp.as_ref();
+    created.map_or(Timestamp::MIN, |time| time.0)
 }

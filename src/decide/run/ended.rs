@@ -2,22 +2,22 @@
 //! exceptions: the stream is read for the last events while the finalizer is there, and a run that the service denied
 //! is asked for once more when its object is deleted.
 
+use jiff::Timestamp;
+
 use crate::api::{Phase, Reason, RunStatus, intent::End};
 use crate::decide::{
-    Decision, Effect, Follow,
     conditions::{Conditions, Why},
-    observation::Observation,
-    observed::{Stream, WorkspaceView},
-    time::later,
+    decision::{Decision, Effect, Follow},
+    delays::{LAST_EVENTS, later},
+    facts::{Facts, moved, pins, release},
+    inputs::{Stream, WorkspaceView},
+    ttl,
 };
 
-use super::{pinning, step::release, submitted, ttl};
+use super::submitted;
 
-use jiff::Timestamp;
-use std::time::Duration;
-
-pub(crate) fn decide(f: &Observation<'_>) -> Decision {
-    let next = next(f);
+pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
+    let next = next(facts);
     let follow = match next.follow {
         Follow::Finish => Follow::Finish,
         Follow::Keep | Follow::Open | Follow::Close => Follow::Close,
@@ -25,55 +25,58 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
     Decision { follow, ..next }
 }
 
-fn next(f: &Observation<'_>) -> Decision {
-    let phase = f.status().phase.filter(|p| p.terminal());
+fn next(facts: &Facts<'_>) -> Decision {
+    let phase = facts.status().phase.filter(|p| p.terminal());
     let Some(phase) = phase else {
-        return rebuild(f);
+        return rebuild(facts);
     };
-    if f.end_reason() == Some(Reason::RunNotFound) {
-        return denied(f);
+    if facts.end_reason() == Some(Reason::RunNotFound) {
+        return denied(facts);
     }
-    if f.has_finalizer()
-        && let Some(until) = awaited_until(f)
+    if facts.has_finalizer()
+        && let Some(until) = awaited_until(facts)
     {
         return Decision {
-            status: current(f, false),
+            status: current(facts, false),
             follow: Follow::Finish,
             ..Decision::quiet().requeue_at(until)
         };
     }
-    if f.has_finalizer() {
+    if facts.has_finalizer() {
         return Decision {
-            status: current(f, true),
+            status: current(facts, true),
             ..Decision::act(Effect::Release {
-                end: Some(end(f, phase)),
+                end: Some(end(facts, phase)),
             })
         };
     }
-    if f.deleting() {
+    if facts.deleting() {
         return Decision::quiet();
     }
     Decision {
-        status: current(f, false),
-        ..ttl::expiry(f)
+        status: current(facts, false),
+        ..ttl::expiry(facts)
     }
 }
 
 /// A run that the service denied keeps its finalizer. On deletion cancel and GET must both deny it again.
-fn denied(f: &Observation<'_>) -> Decision {
-    let Some(run_id) = f.run_id().filter(|_| f.deleting() && f.has_finalizer()) else {
+fn denied(facts: &Facts<'_>) -> Decision {
+    let Some(run_id) = facts
+        .run_id()
+        .filter(|_| facts.deleting() && facts.has_finalizer())
+    else {
         return Decision {
-            status: current(f, false),
-            ..ttl::expiry(f)
+            status: current(facts, false),
+            ..ttl::expiry(facts)
         };
     };
-    submitted::teardown(f, run_id)
+    submitted::teardown(facts, run_id)
 }
 
-fn end(f: &Observation<'_>, phase: Phase) -> End {
-    let reason = f.end_reason().unwrap_or(phase.reason());
+fn end(facts: &Facts<'_>, phase: Phase) -> End {
+    let reason = facts.end_reason().unwrap_or(phase.reason());
     End {
-        run_id: f.status().run_id.clone(),
+        run_id: facts.status().run_id.clone(),
         phase,
         reason,
     }
@@ -81,35 +84,35 @@ fn end(f: &Observation<'_>, phase: Phase) -> End {
 
 /// The status of a Run that has ended changes in three ways only: it follows the generation, it shows if the TTL
 /// applies, and with `events` it shows the last events. These wait for no GET: no change can follow the end.
-fn current(f: &Observation<'_>, events: bool) -> Option<RunStatus> {
-    if f.deleting() {
+fn current(facts: &Facts<'_>, events: bool) -> Option<RunStatus> {
+    if facts.deleting() {
         return None;
     }
-    let generation = f.generation();
-    let mut status = f.status().clone();
+    let generation = facts.generation();
+    let mut status = facts.status().clone();
     status.observed_generation = Some(generation);
     for condition in &mut status.conditions {
         condition.observed_generation = Some(generation);
     }
     if events {
-        f.memory().event_buffer.fold_all(&mut status);
+        facts.memory.event_buffer.fold_all(&mut status);
     }
-    ttl::record_keeper(f, &mut status);
-    (status != *f.status()).then_some(status)
+    ttl::record_keeper(facts, &mut status);
+    (status != *facts.status()).then_some(status)
 }
 
 /// Rebuilds a status that was lost after the end from the intent, without a call then or later. A run that the service
 /// denied is asked for again, so that end is never stored in an intent. If an intent holds it, someone with permission
 /// to edit Runs wrote it, to have a run of their choice cancelled.
-fn rebuild(f: &Observation<'_>) -> Decision {
-    if f.o.vanished {
+fn rebuild(facts: &Facts<'_>) -> Decision {
+    if facts.deleted_without_release {
         // No object is left to write to.
-        return release(f, Vec::new());
+        return release(facts, Vec::new());
     }
-    let Some((intent, end)) = f.own_intent().and_then(|i| Some((i, i.end.as_ref()?))) else {
+    let Some((intent, end)) = facts.own_intent().and_then(|i| Some((i, i.end.as_ref()?))) else {
         return Decision::quiet();
     };
-    let mut status = f.status().clone();
+    let mut status = facts.status().clone();
     // Immutable once written: an existing value stays.
     status.run_id = status.run_id.or_else(|| end.run_id.clone());
     if status.run_id.is_some() {
@@ -123,7 +126,7 @@ fn rebuild(f: &Observation<'_>) -> Decision {
         reason => reason,
     };
     let why = Why::new(reason, message);
-    Decision::write(f.with_conditions(
+    Decision::write(facts.with_conditions(
         status,
         &Conditions::Ended {
             phase: end.phase,
@@ -132,28 +135,25 @@ fn rebuild(f: &Observation<'_>) -> Decision {
     ))
 }
 
-/// The finalizer waits this long for the last events.
-const LONGEST: Duration = Duration::from_secs(10);
-
 /// Time until which the finalizer of a Run that has ended waits for its last events; `None` if it doesn't wait. An
 /// object that is being deleted doesn't wait: its status is no longer read.
-pub(crate) fn awaited_until(f: &Observation<'_>) -> Option<Timestamp> {
-    let last = &f.memory().last_events;
-    let over = f.deleting() || f.run_id().is_none() || last.over();
-    if over || matches!(f.o.stream, Stream::Waiting { .. }) || !can_be_had(f) {
+pub(crate) fn awaited_until(facts: &Facts<'_>) -> Option<Timestamp> {
+    let last = &facts.memory.last_events;
+    let over = facts.deleting() || facts.run_id().is_none() || last.over();
+    if over || matches!(facts.stream, Stream::Waiting { .. }) || !can_be_had(facts) {
         return None;
     }
-    let until = later(last.since().unwrap_or(f.o.now), LONGEST);
-    (until > f.o.now).then_some(until)
+    let until = later(last.since().unwrap_or(facts.now), LAST_EVENTS);
+    (until > facts.now).then_some(until)
 }
 
 /// Whether a stream can be opened where the run lives. After a start the Workspace is not known yet.
-fn can_be_had(f: &Observation<'_>) -> bool {
-    let known = pinning::pins(f).next().is_some();
+fn can_be_had(facts: &Facts<'_>) -> bool {
+    let known = pins(facts).next().is_some();
     known
-        && match f.o.workspace {
+        && match facts.workspace {
             WorkspaceView::Unknown => true,
-            WorkspaceView::Ready(session) => pinning::moved(f, session).is_none(),
+            WorkspaceView::Ready(session) => moved(facts, session).is_none(),
             WorkspaceView::Missing | WorkspaceView::NotReady { .. } => false,
         }
 }

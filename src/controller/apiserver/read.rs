@@ -1,15 +1,23 @@
-//! A list that is read live, in pages that are bounded by their size in bytes, not only by their number of items.
+//! Live reads: a list in pages that are bounded by their size in bytes, not only by their number of items; and Secrets,
+//! one entry or only the metadata.
 
+use std::fmt;
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
-use kube::{Api, Resource, api::ListParams};
+use kube::{
+    Api, Resource,
+    api::{GetParams, ListParams},
+};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Maybe, Object, decode};
+use super::object::{Maybe, Object, Parts, decode, outline, part};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -74,7 +82,7 @@ pub async fn list<K: Object>(
             }
         }
         if nameless {
-            let why = no_list("a list with an item whose metadata can't be read");
+            let why = unreadable("a list with an item whose metadata can't be read");
             return Err(ListError::Page(why));
         }
         if page.metadata.r#continue.is_empty() {
@@ -96,17 +104,13 @@ async fn read<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<Stri
     api.clone().into_client().request_text(request).await
 }
 
+/// Fails for a success with an unexpected body: something on the way answered.
 fn page(text: &str) -> kube::Result<Page<'_>> {
     let page: Page<'_> = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
     if page.metadata.r#continue.is_empty() && page.metadata.resource_version.is_empty() {
-        return Err(no_list("a list without a resourceVersion"));
+        return Err(unreadable("a list without a resourceVersion"));
     }
     Ok(page)
-}
-
-/// Error for a success with an unexpected body: something on the way answered.
-fn no_list(why: &str) -> kube::Error {
-    kube::Error::SerdeError(serde_json::Error::custom(why))
 }
 
 /// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
@@ -115,6 +119,65 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
     fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
+}
+
+/// One entry of a Secret.
+pub struct Entry {
+    /// The version of the whole Secret.
+    pub version: Option<String>,
+    /// The entry's value, if the Secret has it.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Reads one entry of a Secret; `None` if the Secret doesn't exist.
+///
+/// kube's reads decode the whole object and log the text of what they can't decode, which here would be the token. No
+/// error of this module contains any of the text.
+pub async fn read_entry(api: &Api<Secret>, name: &str, entry: &str) -> kube::Result<Option<Entry>> {
+    let request = Request::new(api.resource_url()).get(name, &GetParams::default());
+    let text = found(api, request).await?;
+    text.map(|text| entry_of(&text, entry)).transpose()
+}
+
+/// Reads the metadata of a Secret; `None` if it doesn't exist.
+pub async fn read_metadata(api: &Api<Secret>, name: &str) -> kube::Result<Option<ObjectMeta>> {
+    let request = Request::new(api.resource_url()).get_metadata(name, &GetParams::default());
+    let text = found(api, request).await?;
+    let metadata = |text: String| Ok(parts(&text)?.1);
+    text.map(metadata).transpose()
+}
+
+/// The text of the answer; `None` if the object doesn't exist.
+async fn found(
+    api: &Api<Secret>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> kube::Result<Option<String>> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    match api.clone().into_client().request_text(request).await {
+        Ok(text) => Ok(Some(text)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn entry_of(text: &str, entry: &str) -> kube::Result<Entry> {
+    let (parts, metadata) = parts(text)?;
+    let data = parts.data().map_err(unreadable)?;
+    let value = data.get(entry).map(|raw| part::<ByteString>("data", raw));
+    Ok(Entry {
+        version: metadata.resource_version,
+        value: value.transpose().map_err(unreadable)?.map(|value| value.0),
+    })
+}
+
+/// The parts of an answer, and its metadata. Errors name only a position.
+fn parts(text: &str) -> kube::Result<(Parts<'_>, ObjectMeta)> {
+    let raw = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
+    outline(raw).map_err(unreadable)
+}
+
+fn unreadable(error: impl fmt::Display) -> kube::Error {
+    kube::Error::SerdeError(serde_json::Error::custom(error))
 }
 
 #[cfg(test)]
@@ -194,5 +257,71 @@ mod tests {
         assert_eq!(next_limit(16, 16 * heavy), 1);
         assert_eq!(next_limit(1, heavy), 1);
         assert_eq!(next_limit(1, 0), 4);
+    }
+
+    /// Values that no error may contain: the token, and its form in the Secret.
+    const TOKEN: &str = "canary-51c7";
+    const STORED: &str = "Y2FuYXJ5LTUxYzc=";
+
+    fn secret(metadata: &str, data: &str) -> String {
+        format!(
+            r#"{{"kind":"Secret","metadata":{{"name":"token","resourceVersion":"7"{metadata}}},"data":{data}}}"#
+        )
+    }
+
+    fn secrets(answer: String) -> Api<Secret> {
+        Api::namespaced(loopback(vec![answer]), "team")
+    }
+
+    async fn token(body: &str) -> kube::Result<Option<Entry>> {
+        read_entry(&secrets(answer("200", body)), "token", "token").await
+    }
+
+    /// Proves: X-canary
+    #[tokio::test]
+    async fn only_the_named_entry_is_decoded_despite_deep_managed_fields() {
+        let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(5000), "}".repeat(5000));
+        let managed = format!(r#","managedFields":[{{"fieldsV1":{deep}}}]"#);
+        let data = format!(r#"{{"other":7,"token":"{STORED}"}}"#);
+        let body = secret(&managed, &data);
+        let found = token(&body).await.unwrap().unwrap();
+        assert_eq!(found.version.as_deref(), Some("7"));
+        assert_eq!(found.value.unwrap(), TOKEN.as_bytes());
+        let looked = read_metadata(&secrets(answer("200", &body)), "token").await;
+        let version = looked.unwrap().unwrap().resource_version;
+        assert_eq!(version.as_deref(), Some("7"));
+    }
+
+    #[tokio::test]
+    async fn a_missing_secret_and_a_missing_entry_are_no_errors() {
+        for data in ["{}", "null"] {
+            let found = token(&secret("", data)).await.unwrap().unwrap();
+            assert!(found.value.is_none(), "{data}");
+        }
+        let status =
+            r#"{"kind":"Status","status":"Failure","reason":"NotFound","message":"no","code":404}"#;
+        let gone = || secrets(answer("404", status));
+        assert!(
+            read_entry(&gone(), "token", "token")
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert!(read_metadata(&gone(), "token").await.unwrap().is_none());
+    }
+
+    /// Proves: X-canary
+    #[rstest]
+    #[case::of_another_type(secret("", &format!(r#""{STORED}""#)))]
+    #[case::an_entry_of_another_type(secret("", &format!(r#"{{"token":["{STORED}"]}}"#)))]
+    #[case::not_base64(secret("", &format!(r#"{{"token":"{TOKEN}!"}}"#)))]
+    #[case::bad_metadata(format!(r#"{{"metadata":"{TOKEN}","data":{{"token":"{STORED}"}}}}"#))]
+    #[case::no_object(format!(r#""{TOKEN}{STORED}""#))]
+    #[case::cut(secret("", &format!(r#"{{"token":"{STORED}"#)))]
+    #[tokio::test]
+    async fn what_can_t_be_read_is_an_error_without_any_of_it(#[case] body: String) {
+        let error = token(&body).await.map(drop).unwrap_err();
+        let told = format!("{error:?} {}", crate::util::error_chain(&error));
+        assert!(!told.contains(TOKEN) && !told.contains(STORED), "{told}");
     }
 }

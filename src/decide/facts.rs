@@ -1,0 +1,346 @@
+//! The facts of a decision, and questions about them that every branch of the policy asks.
+//!
+//! # Records that decide the place of a Run
+//! - `status.workspace`, once there is a runId. The API server rejects every change of it, and the run lives there.
+//!   Permission to edit Runs without their status is not enough to move it.
+//! - Before that, the intent: as stored in the object and as written by this process. Anyone with permission to edit
+//!   the Run can edit the intent, so both records must name the place. An edit can make a Run wait, but can't send it
+//!   to another place. After a restart only the object's record is left; an edit then counts as much as removing the
+//!   intent (docs/limits.md).
+//! - Never the Workspace's status or the session: they hold the present state, not the agreed one.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions, finalizer,
+    intent::{End, IntentRecord},
+    limits::MAX_RETRY,
+    names,
+    run::DeletionPolicy,
+    status::{Phase, ResolvedWorkspace},
+};
+use crate::util::sha256;
+
+use super::{
+    claims::{lost, refusal_is_for_this_epoch},
+    decision::{Decision, Effect},
+    delays::{self, later},
+    events::EventDraft,
+    failure::{Call, CallFailures, Class, Repeats},
+    inputs::{CallDelay, Inputs, Session, WorkspaceView, elsewhere},
+    request,
+    truncate::cut,
+};
+
+/// The inputs of a decision, with the intent decoded.
+pub(crate) struct Facts<'a> {
+    inputs: &'a Inputs<'a>,
+    pub(crate) uid: &'a str,
+    /// The intent in force: from the object or, if an edit removed it there, from memory.
+    pub(crate) intent: IntentRecord,
+    /// Whether the object's annotation holds an intent of this object.
+    pub(crate) intent_stands: bool,
+    no_status: RunStatus,
+}
+
+impl<'a> Deref for Facts<'a> {
+    type Target = Inputs<'a>;
+
+    fn deref(&self) -> &Inputs<'a> {
+        self.inputs
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of(inputs: &'a Inputs<'a>) -> Self {
+        let uid = inputs.run.metadata.uid.as_deref().unwrap_or_default();
+        let stored = inputs.run.intent_record();
+        let intent_stands = matches!(stored, IntentRecord::Own(_));
+        let written = inputs.memory.intent.as_ref().filter(|own| own.uid == uid);
+        let intent = match written.filter(|_| !intent_stands) {
+            Some(written) => IntentRecord::Own(Box::new(written.clone())),
+            None => stored,
+        };
+        Self {
+            inputs,
+            uid,
+            intent,
+            intent_stands,
+            no_status: RunStatus::default(),
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &'a RunSpec {
+        &self.run.spec
+    }
+
+    /// The stored status.
+    pub(crate) fn status(&self) -> &RunStatus {
+        self.run.status.as_ref().unwrap_or(&self.no_status)
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.run.metadata.generation.unwrap_or_default()
+    }
+
+    /// Process time at which the wall clock shows `wall`; now, if that has passed.
+    pub(crate) fn when(&self, wall: Timestamp) -> Timestamp {
+        let wait = Duration::try_from(wall.duration_since(self.wall));
+        later(self.now, wait.unwrap_or_default())
+    }
+
+    /// Time since a stored time. A stored time in the future is from before the clock was set back: nothing waits for
+    /// it to come again.
+    pub(crate) fn since(&self, stored: Timestamp) -> Duration {
+        Duration::try_from(self.wall.duration_since(stored)).unwrap_or(Duration::MAX)
+    }
+
+    pub(crate) fn deletion_requested_at(&self) -> Option<Timestamp> {
+        self.run.metadata.deletion_timestamp.as_ref().map(|t| t.0)
+    }
+
+    pub(crate) fn deleting(&self) -> bool {
+        self.deleted_without_release || self.deletion_requested_at().is_some()
+    }
+
+    /// Whether the object is deleted without cancelling its run.
+    pub(crate) fn orphaned(&self) -> bool {
+        self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        finalizer::present(&self.run.metadata)
+    }
+
+    pub(crate) fn key(&self) -> String {
+        let namespace = self.run.metadata.namespace.as_deref().unwrap_or_default();
+        request::idempotency_key(self.spec(), namespace, self.uid)
+    }
+}
+
+impl Facts<'_> {
+    pub(crate) fn own_intent(&self) -> Option<&Intent> {
+        match &self.intent {
+            IntentRecord::Own(intent) => Some(intent),
+            IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
+        }
+    }
+
+    /// Whether the intent in force, or the lack of one, is another object's.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.intent == IntentRecord::Foreign
+    }
+
+    /// Whether this process may POST under the intent: it is in the object, names this process as owner, and this
+    /// process got the answer to its write: else the proof of one epoch would be used for the next.
+    pub(crate) fn owned_by_this_process(&self, intent: &Intent) -> bool {
+        self.intent_stands
+            && intent.owner == self.settings.process
+            && intent.epoch == self.memory.submission.epoch
+    }
+
+    /// The intent as this process wrote it, if it counts in addition to the one in the object: both have the same
+    /// epoch, or a run may have been made under it. Another process never moves a submission in doubt, so any
+    /// difference is then an edit.
+    pub(crate) fn written(&self) -> Option<&Intent> {
+        let stands = self.own_intent()?;
+        self.memory.intent.as_ref().filter(|own| {
+            let made_some = self.memory.run_id.is_some() || !self.memory.knows_none_made();
+            own.uid == self.uid && (own.epoch == stands.epoch || made_some)
+        })
+    }
+
+    /// Time from which the service may have forgotten the key of this intent, by the wall clock.
+    pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
+        let retention = self.contract.key_retention_seconds();
+        // An edit makes no key younger.
+        let time = self
+            .written()
+            .map_or(intent.time, |own| own.time.min(intent.time));
+        later(time, Duration::from_secs(retention))
+    }
+
+    /// Whether the service may have forgotten the key of this intent, after which no POST is sent again.
+    pub(crate) fn key_may_be_forgotten(&self, intent: &Intent) -> bool {
+        self.key_forgotten_at(intent) <= self.wall
+    }
+
+    /// Whether the retry annotation has a value that was not acted on yet. A value copied with a manifest, before the
+    /// first reconcile of this object, is no request.
+    pub(crate) fn new_retry(&self) -> bool {
+        let Some(value) = self.retry_annotation() else {
+            return false;
+        };
+        let copied = self.is_copy() && self.status().phase.is_none();
+        !copied && !self.retry_was_handled(&value)
+    }
+
+    /// Whether this retry was acted on, which happens once.
+    fn retry_was_handled(&self, value: &str) -> bool {
+        let own = self.own_intent().and_then(|i| i.retry.as_deref());
+        self.status().handled_retry.as_deref() == Some(value) || own == Some(value)
+    }
+
+    /// The retry annotation's value, or its hash if it is too long to be stored.
+    pub(crate) fn retry_annotation(&self) -> Option<String> {
+        let annotations = self.run.metadata.annotations.as_ref()?;
+        let value = annotations.get(names::RETRY_ANNOTATION)?;
+        Some(if cut(value, MAX_RETRY).len() == value.len() {
+            value.clone()
+        } else {
+            format!("sha256:{}", sha256(value.as_bytes()))
+        })
+    }
+}
+
+impl Facts<'_> {
+    /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
+    pub(crate) fn not_created(&self) -> bool {
+        match &self.intent {
+            // Another object's intent is no reason for doubt.
+            IntentRecord::Absent | IntentRecord::Foreign => true,
+            IntentRecord::Unreadable => false,
+            IntentRecord::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
+        }
+    }
+
+    fn refusal_proves(&self, intent: &Intent) -> bool {
+        let refusal = self.status().refusal.as_ref();
+        refusal.is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, intent))
+    }
+
+    fn owner_knows(&self, intent: &Intent) -> bool {
+        self.owned_by_this_process(intent) && self.memory.knows_none_made()
+    }
+}
+
+impl Facts<'_> {
+    /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.trusted_status()
+            .and_then(|s| s.run_id.as_deref())
+            .or(self.memory.run_id.as_deref())
+            .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
+    }
+
+    /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of
+    /// a run, and has seen no end: anyone with permission to edit the object can write one.
+    fn kept_end(&self) -> Option<&End> {
+        let memory = self.memory;
+        let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
+        let end = self.own_intent()?.end.as_ref();
+        end.filter(|_| lost(self.status()) && (memory.ended || !knows))
+    }
+
+    /// The status, unless it came with an intent that belongs to another object.
+    fn trusted_status(&self) -> Option<&RunStatus> {
+        Some(self.status()).filter(|_| !self.is_copy())
+    }
+
+    /// Whether the Run has ended, by its status or, if that was lost, by its intent. Terminal is absorbing.
+    pub(crate) fn ended(&self) -> bool {
+        let phase = self.trusted_status().and_then(|s| s.phase);
+        phase.is_some_and(Phase::terminal) || self.cancelled_copy() || self.kept_end().is_some()
+    }
+
+    /// Whether this is a copy of another object that was cancelled before its own submission.
+    fn cancelled_copy(&self) -> bool {
+        self.is_copy() && self.spec().cancelled() && self.status().phase == Some(Phase::Cancelled)
+    }
+
+    /// The reason of the Finished condition.
+    pub(crate) fn end_reason(&self) -> Option<Reason> {
+        let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
+        Reason::named(&finished.reason)
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn session(&self) -> Option<&'a Session> {
+        match self.workspace {
+            WorkspaceView::Ready(session) => Some(session),
+            WorkspaceView::Unknown | WorkspaceView::Missing | WorkspaceView::NotReady { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The consecutive failures of `call`.
+    pub(crate) fn failures_of(&self, call: Call) -> Option<&'a CallFailures> {
+        self.memory.failures_of(call)
+    }
+
+    /// Time of the next attempt of a failed call, by process time. A 401 also waits for another session, see
+    /// [`Facts::awaits_another_session`].
+    pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
+        let settings = self.settings;
+        match failed.repeats() {
+            Repeats::AtOnce => failed.at,
+            Repeats::Backoff => failed.next,
+            Repeats::AtPolls => {
+                let pause = delays::after_refusal(
+                    failed.count,
+                    (settings.poll_min, settings.poll_max),
+                    failed.last.retry_after(),
+                    delays::seed(self.uid, failed.count),
+                );
+                later(failed.at, pause)
+            }
+        }
+    }
+
+    /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.
+    pub(crate) fn awaits_another_session(&self) -> bool {
+        let session = self.session().map_or(0, |s| s.number);
+        let refused = |failed: &CallFailures| {
+            failed.last.class == Class::Unauthorized && session <= failed.session
+        };
+        self.memory.failures.iter().any(refused)
+    }
+
+    /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same
+    /// moment.
+    pub(crate) fn pause_over(&self) -> Option<Timestamp> {
+        let Some(CallDelay::Paused { until }) = self.call_delay else {
+            return None;
+        };
+        let spread = delays::seed(self.uid, 0) % delays::AFTER_PAUSE_MILLIS;
+        Some(later(until, Duration::from_millis(spread)))
+    }
+}
+
+/// Difference between the Run's place and the session's, and the place that the Run is pinned to.
+pub(crate) fn moved<'a>(
+    facts: &'a Facts<'_>,
+    session: &Session,
+) -> Option<(Reason, &'a ResolvedWorkspace)> {
+    pins(facts).find_map(|pin| elsewhere(pin, &session.resolved).map(|reason| (reason, pin)))
+}
+
+/// Every record that decides the Run's place.
+pub(crate) fn pins<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ResolvedWorkspace> {
+    let status = facts.status();
+    let stored = status
+        .workspace
+        .as_ref()
+        .filter(|_| status.run_id.is_some());
+    let before = stored.is_none().then(|| {
+        let intents = facts.written().into_iter().chain(facts.own_intent());
+        intents.map(|intent| &intent.workspace)
+    });
+    stored.into_iter().chain(before.into_iter().flatten())
+}
+
+/// Removes the finalizer and publishes the Events; no effect if the finalizer was removed already.
+pub(crate) fn release(facts: &Facts<'_>, events: Vec<EventDraft>) -> Decision {
+    if !facts.has_finalizer() && !facts.deleted_without_release {
+        return Decision::quiet();
+    }
+    Decision {
+        events,
+        ..Decision::act(Effect::Release { end: None })
+    }
+}
