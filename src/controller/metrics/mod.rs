@@ -260,7 +260,7 @@ impl Metrics {
         registry.register_collector(Box::new(process::Process));
         let none = Counts::new();
         metrics.set_runs(&none, &none);
-        for kind in WorkspaceKind::ALL {
+        for kind in [WorkspaceKind::Workspace, WorkspaceKind::ClusterWorkspace] {
             metrics.set_ready(kind, &none);
         }
         metrics.set_not_ready(&none);
@@ -271,7 +271,7 @@ impl Metrics {
 
     /// Sets the number of Runs in each phase, and of those that are Stalled for each reason.
     pub(crate) fn set_runs(&self, phases: &Counts, stalled: &Counts) {
-        for phase in Phase::ALL.map(Phase::as_str) {
+        for phase in Phase::ALL.iter().map(|phase| phase.as_str()) {
             let runs = self.runs.get_or_create(&labels([("phase", phase)]));
             runs.set(number(phases, phase));
         }
