@@ -132,7 +132,7 @@ async fn a_key_whose_intent_is_in_flight_is_not_free() {
     // Of two Runs of the same second the uid would decide.
     let of = copy.creation_timestamp().unwrap().0;
     eventually("the next Run is younger", async || {
-        let now = jiff::Timestamp::now();
+        let now = run_operator::clock::wall();
         if now.as_second() > of.as_second() {
             Ok(())
         } else {
