@@ -9,7 +9,7 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{reflector::Store, watcher},
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
@@ -131,8 +131,6 @@ pub struct Context {
     pub keys: Keys,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
-    /// Signals the end of a call.
-    pub call_ended: Notify,
 }
 
 impl std::ops::Deref for Context {
@@ -165,7 +163,6 @@ impl Context {
             wakes: Wakes::default(),
             keys: Keys::default(),
             calls: TaskTracker::new(),
-            call_ended: Notify::new(),
             unfilled: AtomicUsize::new(
                 // The Runs' and the Workspaces' of each scope.
                 2 * shared.own_workspaces.len()

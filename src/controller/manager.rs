@@ -128,8 +128,7 @@ impl Controller {
         tasks.push(enqueue::run(Arc::clone(&ctx)).boxed());
         tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
-        // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
-        // waits.
+        // What no call's task has written, is written once no reconcile is in flight.
         let runs = async {
             let early = all(run_loops, asked).await;
             run::reconcile::finish(&ctx).await;

@@ -157,7 +157,7 @@ async fn serve<K: Object>(
     apply: impl FnMut(&Context, Event<Maybe<K>>) + Send + 'static,
     request_all: impl FnOnce(&Context),
     most: usize,
-    find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + 'static,
+    find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + Sync + 'static,
 ) {
     let host = Arc::clone(ctx);
     let watch = apiserver::watch(api, ctx.config.watcher());
@@ -174,8 +174,9 @@ async fn serve<K: Object>(
         reconciler.serve(requests, most, &ctx.shutdown, find).await;
     };
     tokio::select! {
-        // By a panic.
-        _ = followed => {}
+        ended = followed => if let Err(error) = ended && let Ok(panic) = error.try_into_panic() {
+            std::panic::resume_unwind(panic);
+        },
         () = work => {}
     }
 }

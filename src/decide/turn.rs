@@ -73,7 +73,7 @@ pub struct Turn {
 /// One step; each is followed by another decision.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Read the object live: the watch lacks it, and its run may be alive.
+    /// Read the object live: the watch lacks it, and its run may be alive or be made by a POST on its way.
     ReadLive,
     /// Write the status.
     WriteStatus {
@@ -101,18 +101,13 @@ pub enum Outcome<V> {
     Gone,
 }
 
-/// Presence of the object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-enum Presence {
-    /// Present, as far as this process knows.
-    #[default]
-    Present,
-    /// Present, and this process removed the finalizer: its run needs no cancellation.
-    Released,
-    /// Deleted, by the API server's answer.
-    Deleted,
-    /// The same, and nothing is left to do for it, whatever an older view of it shows.
-    Done,
+/// Progress of the Run's call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallProgress {
+    Idle,
+    InFlight,
+    /// It has ended since the last turn.
+    Ended,
 }
 
 /// One Run as this process tracks it.
@@ -121,11 +116,11 @@ pub struct TrackedRun<V, M = Memory> {
     /// The memory of policy.
     pub memory: M,
     latest: Option<Arc<V>>,
-    presence: Presence,
-    /// A call is in flight.
-    calling: bool,
-    /// A call has ended since the last turn.
-    unprocessed: bool,
+    /// The API server has said that the object is deleted.
+    deleted: bool,
+    /// This process removed the finalizer, or is done with the deleted object: its run needs no cancellation.
+    released: bool,
+    call: CallProgress,
 }
 
 impl Turn {
@@ -144,9 +139,9 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         Self {
             memory,
             latest: None,
-            presence: Presence::Present,
-            calling: false,
-            unprocessed: false,
+            deleted: false,
+            released: false,
+            call: CallProgress::Idle,
         }
     }
 
@@ -157,27 +152,27 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
 
     /// Whether a call is in flight. Its end has the Run decided again; until then nothing is.
     pub fn calling(&self) -> bool {
-        self.calling
+        self.call == CallProgress::InFlight
     }
 
     /// Whether a call has ended, and nothing was decided since.
     pub fn unprocessed(&self) -> bool {
-        self.unprocessed
+        self.call == CallProgress::Ended
     }
 
     /// Whether the API server has said that the object is deleted.
     pub fn deleted(&self) -> bool {
-        matches!(self.presence, Presence::Deleted | Presence::Done)
+        self.deleted
     }
 
     /// Whether this process removed the finalizer, or is done with the deleted object.
     pub fn released(&self) -> bool {
-        matches!(self.presence, Presence::Released | Presence::Done)
+        self.released
     }
 
     /// Whether the object is deleted and nothing is left to do for it.
     pub fn done(&self) -> bool {
-        self.presence == Presence::Done
+        self.deleted && self.released
     }
 
     /// Whether its run would have to be cancelled if the object were gone.
@@ -186,6 +181,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let known = |run: &Run| stored(run) || self.memory.memory().run_id.is_some();
         let latest = self.latest.as_ref().map(|latest| latest.run());
         !self.released() && latest.is_some_and(|run| known(run) && !run.ended())
+    }
+
+    /// Whether this process may have sent a POST for it whose run has not ended.
+    fn may_have_posted(&self) -> bool {
+        let ended = self.latest.as_ref().is_some_and(|run| run.run().ended());
+        !self.released() && !ended && self.memory.memory().intent.is_some()
     }
 
     /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
@@ -214,16 +215,17 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         written: Option<&RunStatus>,
         decide: impl FnOnce(&V, &M, bool) -> Decision,
     ) -> Turn {
-        let Some(latest) = self.latest.clone().filter(|_| !self.calling) else {
+        let Some(latest) = self.latest.clone().filter(|_| !self.calling()) else {
             return Turn::of(Step::Rest(None));
         };
-        self.unprocessed = false;
+        self.call = CallProgress::Idle;
+        if lacking && !self.deleted() && (self.owes() || self.may_have_posted()) {
+            // The watch may be behind. The run of an existing object must not be cancelled, nor its POST be forgotten:
+            // once its intent is stripped, only this memory knows of it.
+            return Turn::of(Step::ReadLive);
+        }
         if lacking && !self.owes() {
             return Turn::of(Step::Forget);
-        }
-        if lacking && !self.deleted() {
-            // The watch may be behind, and the run of an existing object must not be cancelled.
-            return Turn::of(Step::ReadLive);
         }
         if self.deleted() && !self.owes() {
             // The watch still has to show it.
@@ -240,7 +242,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
                 shown: decision.shown,
             },
             (None, Some(Effect::Release { .. })) if vanished => {
-                self.presence = Presence::Done;
+                self.released = true;
                 if lacking {
                     Step::Forget
                 } else {
@@ -269,17 +271,13 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             Outcome::Written(written) if releases => {
                 let meta = &written.run().metadata;
                 let held = meta.finalizers.as_ref().is_some_and(|all| !all.is_empty());
-                let last = meta.deletion_timestamp.is_some() && !held;
-                self.presence = if last {
-                    Presence::Done
-                } else {
-                    Presence::Released
-                };
+                self.released = true;
+                self.deleted |= meta.deletion_timestamp.is_some() && !held;
             }
-            Outcome::Removed if releases => self.presence = Presence::Done,
+            Outcome::Removed if releases => (self.deleted, self.released) = (true, true),
             // An object that another process released needs no cancellation.
-            Outcome::Gone if releases => self.presence = Presence::Released,
-            Outcome::Gone if matches!(step, Step::ReadLive) => self.presence = self.confirmed(),
+            Outcome::Gone if releases => self.released = true,
+            Outcome::Gone if matches!(step, Step::ReadLive) => self.deleted = true,
             Outcome::Gone => return,
             Outcome::Written(_) | Outcome::Removed => {}
         }
@@ -295,20 +293,17 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             _ => {}
         }
         if let Outcome::Written(written) = outcome {
-            self.latest = Some(written);
-        }
-    }
-
-    fn confirmed(&self) -> Presence {
-        match self.presence {
-            Presence::Present | Presence::Deleted => Presence::Deleted,
-            Presence::Released | Presence::Done => Presence::Done,
+            // The watch may have shown a newer version before the answer came.
+            let newer = |latest: &Arc<V>| latest.newer_than(&written);
+            if !self.latest.as_ref().is_some_and(newer) {
+                self.latest = Some(written);
+            }
         }
     }
 
     /// Records that a call is sent.
     pub fn sent(&mut self, call: Call, with: Learning<'_>) {
-        self.calling = true;
+        self.call = CallProgress::InFlight;
         match call {
             Call::Create => self.learn(Learned::SubmitStarted, with),
             Call::Get => self.learn(Learned::RefreshStarted, with),
@@ -329,8 +324,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
 
     /// Records that the call has ended and nothing is known of its outcome.
     pub fn given_up(&mut self) {
-        self.calling = false;
-        self.unprocessed = true;
+        self.call = CallProgress::Ended;
     }
 
     fn learn(&mut self, learned: Learned, with: Learning<'_>) {

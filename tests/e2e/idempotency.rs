@@ -127,8 +127,19 @@ async fn a_key_whose_intent_is_in_flight_is_not_free() {
     let mut copy = Run::new("copy", serde_json::from_value(nightly()).unwrap());
     copy.metadata.annotations = Some(other.annotations().clone());
     let params = PostParams::default();
-    world.runs().create(&params, &copy).await.unwrap();
+    let copy = world.runs().create(&params, &copy).await.unwrap();
     world.stalled("copy", "Restored").await;
+    // Of two Runs of the same second the uid would decide.
+    let of = copy.creation_timestamp().unwrap().0;
+    eventually("the next Run is younger", async || {
+        let now = jiff::Timestamp::now();
+        if now.as_second() > of.as_second() {
+            Ok(())
+        } else {
+            Err(now)
+        }
+    })
+    .await;
     let (release, hook) = Hook::held();
     let intents = proxy.count("patch", "runs");
     proxy.fault(1, Fault::Delay(hook), |asked| asked.is("patch", "runs"));

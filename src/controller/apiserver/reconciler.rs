@@ -4,7 +4,6 @@
 //! the watch lacks could not stay, and it takes what was requested during a reconcile before what has waited longer.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::BoxFuture;
 use kube::runtime::scheduler::{ScheduleRequest, scheduler};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -53,16 +52,30 @@ impl Trigger {
 
     /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
     pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
-        self.enqueue_since(namespace, name, Instant::now());
+        self.enqueue_at(namespace, name, Instant::now());
     }
 
-    /// The same, of an object that waits since then: before those that came later.
-    pub(crate) fn enqueue_since(&self, namespace: &str, name: &str, since: Instant) {
-        let mut all = self.reconcilers.iter();
-        if let Some(reconciler) = all.find(|reconciler| reconciler.scope.covers(namespace)) {
-            let name = Arc::new((namespace.to_owned(), name.to_owned()));
-            reconciler.request(name, since);
+    /// The same, not before this time.
+    pub(crate) fn enqueue_at(&self, namespace: &str, name: &str, at: Instant) {
+        if let Some((reconciler, name)) = self.find(namespace, name) {
+            reconciler.request(name, at);
         }
+    }
+
+    /// Requests a reconcile of an object that has the permit for a call, which another could use: it waits for no place.
+    pub(crate) fn wake(&self, namespace: &str, name: &str) {
+        if let Some((reconciler, name)) = self.find(namespace, name) {
+            reconciler.wake(name);
+        }
+    }
+
+    fn find(&self, namespace: &str, name: &str) -> Option<(&Reconciler, Arc<Name>)> {
+        let mut all = self.reconcilers.iter();
+        let reconciler = all.find(|reconciler| reconciler.scope.covers(namespace))?;
+        Some((
+            reconciler,
+            Arc::new((namespace.to_owned(), name.to_owned())),
+        ))
     }
 
     /// Number of reconciles in flight, and the duration of the longest of them so far.
@@ -91,9 +104,17 @@ pub(crate) struct Reconciler {
     pub(crate) scope: Scope,
     metrics: Arc<Metrics>,
     /// Missing until this process leads: what is requested before is dropped.
-    requests: OnceLock<UnboundedSender<Request>>,
+    requests: OnceLock<Requests<UnboundedSender<Request>, UnboundedSender<Arc<Name>>>>,
     /// Objects whose time has come, until their reconcile has ended.
     taken: Mutex<HashMap<Arc<Name>, Taken>>,
+}
+
+/// The two ways to request a reconcile, or their ends where it is received.
+pub(crate) struct Requests<D, W> {
+    /// At a time, and in turn.
+    due: D,
+    /// At once.
+    woken: W,
 }
 
 #[derive(Default)]
@@ -102,6 +123,10 @@ struct Taken {
     begun: Option<Instant>,
     /// It was requested since.
     again: bool,
+    /// It was woken since.
+    woken: bool,
+    /// Ends the wait for a place.
+    go: Arc<Notify>,
 }
 
 impl Reconciler {
@@ -116,85 +141,112 @@ impl Reconciler {
     }
 
     /// Accepts requests from now on.
-    pub(crate) fn open(&self) -> UnboundedReceiver<Request> {
-        let (sender, receiver) = unbounded();
+    pub(crate) fn open(
+        &self,
+    ) -> Requests<UnboundedReceiver<Request>, UnboundedReceiver<Arc<Name>>> {
+        let ((due, due_end), (woken, woken_end)) = (unbounded(), unbounded());
         // It is opened once; a second time its requests would end at once.
-        let _ = self.requests.set(sender);
-        receiver
+        let _ = self.requests.set(Requests { due, woken });
+        Requests {
+            due: due_end,
+            woken: woken_end,
+        }
     }
 
     /// Of two requests for an object the earlier counts.
     fn request(&self, message: Arc<Name>, run_at: Instant) {
         if let Some(requests) = self.requests.get() {
             // After the end of the loop nobody receives it.
-            let _ = requests.unbounded_send(ScheduleRequest { message, run_at });
+            let _ = requests
+                .due
+                .unbounded_send(ScheduleRequest { message, run_at });
         }
     }
 
-    /// Reconciles what is requested, at most `most` objects at the same time; the others wait in the order of their
-    /// requests. `find` knows the objects. At shutdown what waits is dropped, and reconciles in flight end.
+    fn wake(&self, name: Arc<Name>) {
+        if let Some(requests) = self.requests.get() {
+            let _ = requests.woken.unbounded_send(name);
+        }
+    }
+
+    /// Reconciles what is requested, at most `most` objects at the same time and those that are woken; the others wait for a
+    /// place, first come, first served. `find` knows the objects. At shutdown what waits is dropped, and reconciles in
+    /// flight end.
     pub(crate) async fn serve(
         self: Arc<Self>,
-        requests: UnboundedReceiver<Request>,
+        requests: Requests<UnboundedReceiver<Request>, UnboundedReceiver<Arc<Name>>>,
         most: usize,
         shutdown: &CancellationToken,
-        find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + 'static,
+        find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + Sync + 'static,
     ) {
-        let mut due = std::pin::pin!(scheduler(requests));
+        let mut due = std::pin::pin!(scheduler(requests.due));
+        let mut woken = requests.woken;
         let places = Arc::new(Semaphore::new(most));
         let tasks = TaskTracker::new();
         loop {
-            let next = tokio::select! {
-                next = due.next() => next,
+            let (next, at_once) = tokio::select! {
+                next = woken.next() => (next, true),
+                next = due.next() => (next, false),
                 () = shutdown.cancelled() => break,
             };
             let Some(name) = next else { break };
-            if self.take(&name) {
-                let (reconciler, places, find) =
-                    (Arc::clone(&self), Arc::clone(&places), find.clone());
-                tasks.spawn(async move {
-                    // The places are closed at shutdown.
-                    if let Ok(_place) = places.acquire().await {
-                        reconciler.reconcile(name, find).await;
-                    }
-                });
-            }
+            let Some(go) = self.take(&name, at_once) else {
+                continue;
+            };
+            let (reconciler, places, find) = (Arc::clone(&self), Arc::clone(&places), find.clone());
+            tasks.spawn(async move {
+                let place = tokio::select! {
+                    place = places.acquire() => place.map(Some),
+                    () = go.notified() => Ok(None),
+                };
+                // The places are closed at shutdown.
+                if let Ok(_place) = place {
+                    reconciler.reconcile(name, find).await;
+                }
+            });
         }
         places.close();
         tasks.close();
         tasks.wait().await;
     }
 
-    /// Takes an object whose time has come; one that is reconciled already follows after that, and one that waits waits
-    /// once.
-    fn take(&self, name: &Arc<Name>) -> bool {
-        match lock(&self.taken).entry(Arc::clone(name)) {
-            Entry::Vacant(entry) => {
-                entry.insert(Taken::default());
-                true
-            }
-            Entry::Occupied(mut entry) => {
-                let taken = entry.get_mut();
-                taken.again = taken.begun.is_some();
-                false
-            }
+    /// Takes an object whose time has come, and returns what ends its wait for a place. One that is reconciled already
+    /// follows after that, and one that waits waits once.
+    fn take(&self, name: &Arc<Name>, at_once: bool) -> Option<Arc<Notify>> {
+        let mut all = lock(&self.taken);
+        let new = !all.contains_key(name);
+        let taken = all.entry(Arc::clone(name)).or_default();
+        if taken.begun.is_some() {
+            taken.again = true;
+            taken.woken |= at_once;
+        } else if at_once {
+            taken.go.notify_one();
         }
+        new.then(|| Arc::clone(&taken.go))
     }
 
-    async fn reconcile(&self, name: Arc<Name>, find: impl Fn(&Name) -> Option<Reconcile>) {
+    async fn reconcile(&self, name: Arc<Name>, find: impl Fn(&Name) -> Option<Reconcile> + Sync) {
         let begun = Instant::now();
         if let Some(taken) = lock(&self.taken).get_mut(&name) {
             taken.begun = Some(begun);
         }
-        // Otherwise it is gone, and nothing is left to do for it.
-        let pause = match find(&name) {
-            Some(object) => self.carry_out(&name, object, begun).await.pause(),
-            None => None,
+        let steps = async {
+            match find(&name) {
+                Some(object) => self.carry_out(&name, object, begun).await.pause(),
+                // It is gone, and nothing is left to do for it.
+                None => None,
+            }
         };
-        let taken = lock(&self.taken).remove(&name);
-        let pause = match taken {
-            Some(Taken { again: true, .. }) => Some(Duration::ZERO),
-            _ => pause,
+        // A panic beside the object's own steps must not keep it from being taken again.
+        let pause = caught(steps).await.unwrap_or(Some(AFTER_PANIC));
+        let taken = lock(&self.taken).remove(&name).unwrap_or_default();
+        if taken.woken {
+            return self.wake(name);
+        }
+        let pause = if taken.again {
+            Some(Duration::ZERO)
+        } else {
+            pause
         };
         if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
             self.request(name, at);

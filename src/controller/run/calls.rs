@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
 use tokio::time::Instant;
 
@@ -26,6 +26,19 @@ use crate::decide::{
 };
 use crate::service::{IdempotencyKey, RunId};
 
+/// Pause after a call that panicked. A Run that is present is left alone until it changes.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
+/// Time from a decision to the begin of its call, at most.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// How a call begins.
+pub(crate) enum Begun {
+    /// It is to be made now.
+    Call(BoxFuture<'static, ()>),
+    /// It waits for its permit. After this time, if it still does, the status has to show that.
+    Waits(Option<Duration>),
+}
+
 /// A call that was decided on, with the session that policy saw.
 pub(crate) struct Task {
     pub(crate) ctx: Arc<Context>,
@@ -39,8 +52,10 @@ pub(crate) struct Task {
 impl Task {
     /// Begins the call with this permit, or with another that the Workspace's limiter gives now. Else the Run waits in its
     /// queue, and the result is the time after which that is shown in the status.
-    pub(crate) fn begin(self, permit: Option<CallPermit>) -> Option<Duration> {
-        let session = self.workspace.session.clone()?;
+    pub(crate) fn begin(self, permit: Option<CallPermit>) -> Begun {
+        let Some(session) = self.workspace.session.clone() else {
+            return Begun::Waits(None);
+        };
         let Self { ctx, entry, .. } = &self;
         let limiter = &session.limiter;
         let granted = permit.filter(|permit| permit.is_of(limiter));
@@ -50,8 +65,10 @@ impl Task {
         });
         let permit = match (granted, waits) {
             (Some(permit), _) => permit,
-            // It keeps its place.
-            (None, Some(since)) => return LONG_WAIT.checked_sub(since.elapsed()),
+            // It keeps its place. The decision may have been just before a wait becomes long.
+            (None, Some(since)) => {
+                return Begun::Waits((LONG_WAIT + MOMENT).checked_sub(since.elapsed()));
+            }
             (None, None) => match limiter.ask_or_wake(&entry.namespace, wake(ctx, entry)) {
                 Ok(permit) => permit,
                 Err(place) => {
@@ -59,16 +76,14 @@ impl Task {
                     drop(before);
                     // The pause may have begun since the decision.
                     let paused = limiter.long_pause().is_some();
-                    return Some(if paused { Duration::ZERO } else { LONG_WAIT });
+                    return Begun::Waits(Some(if paused { Duration::ZERO } else { LONG_WAIT }));
                 }
             },
         };
         entry.stop_waiting();
         let with = entry.learning(&ctx.config.contract, session.number);
         entry.with(|state| state.run.sent(self.call, with));
-        let ctx = Arc::clone(ctx);
-        ctx.calls.spawn(self.run(session, permit));
-        None
+        Begun::Call(self.run(session, permit).boxed())
     }
 
     async fn run(self, session: Arc<ClientSession>, permit: CallPermit) {
@@ -87,9 +102,13 @@ impl Task {
                 "a call panicked; the Run is not reconciled until it changes"
             );
         }
-        ctx.run_trigger.enqueue(&entry.namespace, &entry.uid);
-        // At shutdown no loop serves the Run.
-        ctx.call_ended.notify_one();
+        let pause = if panicked {
+            AFTER_PANIC
+        } else {
+            Duration::ZERO
+        };
+        ctx.run_trigger
+            .enqueue_at(&entry.namespace, &entry.uid, Instant::now() + pause);
     }
 
     /// Makes the call, and records its outcome in memory and with the limiter. Has the Workspace checked if the answer
@@ -146,11 +165,11 @@ impl Task {
     }
 }
 
-/// Has the Run reconciled, before those that were requested since now: it has waited.
+/// Has the Run reconciled once it has its permit.
 fn wake(ctx: &Context, entry: &RunEntry) -> Wake {
-    let (trigger, since) = (ctx.run_trigger.clone(), Instant::now());
+    let trigger = ctx.run_trigger.clone();
     let (namespace, uid) = (entry.namespace.clone(), entry.uid.clone());
-    Box::new(move || trigger.enqueue_since(&namespace, &uid, since))
+    Box::new(move || trigger.wake(&namespace, &uid))
 }
 
 fn parsed(run_id: &str) -> Result<RunId, Failure> {

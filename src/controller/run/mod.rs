@@ -3,7 +3,6 @@
 //! Imports the Workspaces' side, the state's tables and everything below them. Nothing below imports it.
 
 mod calls;
-mod live_read;
 pub(crate) mod reconcile;
 pub(crate) mod settled;
 mod stream_reader;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use kube::ResourceExt;
 
 use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
@@ -17,18 +17,17 @@ use crate::controller::{
     },
     context::Context,
     enqueue, leader,
-    state::{
-        call_limiter::CallPermit, run_store::Known, runs::RunEntry, workspaces::WorkspaceState,
-    },
+    state::{call_limiter::CallPermit, run_store::Known, runs::RunEntry},
     undecodable,
     workspace::namespaces,
 };
-use crate::decide::{
-    self, CallDelay, Effect, EventDraft, Inputs,
-    turn::{Step, Turn},
-};
+use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, turn::Step};
 
-use super::{calls::Task, live_read::Found, settled, streams, writes};
+use super::{
+    calls::{Begun, Task},
+    settled, streams,
+    writes::{self, Decided, Found},
+};
 
 /// Limit of turns in a reconcile. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a
 /// pause avoids a loop.
@@ -61,21 +60,18 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
         return Ok(Action::await_change());
     }
     let mut version = None;
-    let mut seen = None;
     if let Known::Active(run) = known {
         version = run.resource_version();
         if left_alone(&entry, version.as_ref()) {
             return Ok(Action::await_change());
         }
-        seen = Some(Arc::clone(&run));
-        entry.observe(run);
     }
     let turns = Reconcile {
         ctx: &ctx,
         entry: &entry,
         permit: None,
         written: None,
-        seen,
+        seen: None,
     };
     match alone(&entry, version, turns.run()).await? {
         Ok(again) => Ok(again),
@@ -129,14 +125,6 @@ struct Reconcile<'a> {
     seen: Option<Arc<Run>>,
 }
 
-/// What was decided, by this version of the object and its Workspace.
-struct Decided {
-    run: Arc<Run>,
-    key: WorkspaceKey,
-    workspace: Arc<WorkspaceState>,
-    turn: Turn,
-}
-
 impl Reconcile<'_> {
     async fn run(mut self) -> Result<Action, WriteError> {
         for _ in 0..TURNS {
@@ -176,9 +164,7 @@ impl Reconcile<'_> {
         let target = writes::Target {
             ctx,
             entry,
-            run: &decided.run,
-            key: &decided.key,
-            workspace: &decided.workspace,
+            decided: &decided,
         };
         match step {
             Step::WriteStatus { status, .. } => {
@@ -192,7 +178,7 @@ impl Reconcile<'_> {
                 if let Some(call) = effect.call() {
                     let effect = effect.clone();
                     let begun = self.task(decided, call, effect).begin(self.permit.take());
-                    return Ok(Some(begun.map_or(Action::await_change(), Action::requeue)));
+                    return Ok(Some(self.begun(begun)));
                 }
                 target.change(step, effect).await?;
                 if *effect == Effect::Delete {
@@ -200,7 +186,9 @@ impl Reconcile<'_> {
                 }
             }
             Step::ReadLive => return Ok(self.read_live().await),
-            Step::Forget => return Ok(self.forget()),
+            Step::Forget if forget(ctx, &entry.uid) => return Ok(Some(Action::await_change())),
+            // The watch shows it again.
+            Step::Forget => {}
             Step::Rest(at) => return Ok(Some(self.rest(&decided.run, *at))),
         }
         Ok(None)
@@ -222,28 +210,34 @@ impl Reconcile<'_> {
             None => entry.waits_long().then_some(CallDelay::Queued),
         };
         let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
-        let turn = entry.with(|state| {
+        let (turn, released) = entry.with(|state| {
             let stream = state.streaming;
             let written = self.written.as_ref();
-            state
-                .run
-                .next(lacking, written, |run, memory, deleted_without_release| {
-                    decide::decide(&Inputs {
-                        run,
-                        workspace: &workspace.view,
-                        namespace_allowed,
-                        memory,
-                        key_holder: key_holder.as_deref(),
-                        deleted_without_release,
-                        stream,
-                        call_delay,
-                        contract: &ctx.config.contract,
-                        settings: &ctx.config.settings,
-                        now: now(),
-                        wall: wall(),
-                    })
+            let before = state.run.released();
+            let turn = state.run.next(lacking, written, |run, memory, gone| {
+                decide::decide(&Inputs {
+                    run,
+                    workspace: &workspace.view,
+                    namespace_allowed,
+                    memory,
+                    key_holder: key_holder.as_deref(),
+                    deleted_without_release: gone,
+                    stream,
+                    call_delay,
+                    contract: &ctx.config.contract,
+                    settings: &ctx.config.settings,
+                    now: now(),
+                    wall: wall(),
                 })
+            });
+            (turn, !before && state.run.released())
         });
+        if released {
+            tracing::info!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                "cleanup of a deleted Run is done"
+            );
+        }
         Some(Decided {
             run,
             key,
@@ -257,17 +251,13 @@ impl Reconcile<'_> {
         let (ctx, entry) = (self.ctx, self.entry);
         match ctx.runs.get(&entry.uid) {
             Some(Known::Active(run)) => {
-                let same = self
-                    .seen
-                    .as_ref()
-                    .is_some_and(|seen| Arc::ptr_eq(seen, &run));
-                if !same {
-                    self.seen = Some(Arc::clone(&run));
-                    entry.observe(run);
-                }
+                self.observe(run);
                 Some(false)
             }
-            Some(Known::Gone(_)) => Some(true),
+            Some(Known::Gone(run)) => {
+                self.observe(run);
+                Some(true)
+            }
             // Its deletion was shown before this process had begun to remember it.
             None => {
                 let last = entry.last_version(None);
@@ -280,6 +270,15 @@ impl Reconcile<'_> {
             }
             // It was requested when it changed.
             Some(Known::Bad(_)) => None,
+        }
+    }
+
+    /// Takes in a version of the store, once: what was learnt since may be newer.
+    fn observe(&mut self, run: Arc<Run>) {
+        let seen = self.seen.as_ref();
+        if !seen.is_some_and(|seen| Arc::ptr_eq(seen, &run)) {
+            self.seen = Some(Arc::clone(&run));
+            self.entry.observe(run);
         }
     }
 
@@ -302,6 +301,22 @@ impl Reconcile<'_> {
             call,
             effect,
         }
+    }
+
+    /// Makes the call in a task of its own. At shutdown, no loop serves the Run after it.
+    fn begun(&self, begun: Begun) -> Action {
+        let call = match begun {
+            Begun::Call(call) => call,
+            Begun::Waits(again) => return again.map_or(Action::await_change(), Action::requeue),
+        };
+        let (ctx, entry) = (Arc::clone(self.ctx), Arc::clone(self.entry));
+        self.ctx.calls.spawn(async move {
+            call.await;
+            if ctx.shutdown.is_cancelled() {
+                write_outcome(ctx, entry).await;
+            }
+        });
+        Action::await_change()
     }
 
     /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
@@ -339,21 +354,6 @@ impl Reconcile<'_> {
         };
         entry.stop_waiting();
         Some(Action::requeue(pause))
-    }
-
-    /// Forgets a Run that is gone. `None`: the watch shows it again.
-    fn forget(&self) -> Option<Action> {
-        let entry = self.entry;
-        let cancelled = entry.with(|state| state.run.done());
-        forget(self.ctx, &entry.uid).then(|| {
-            if cancelled {
-                tracing::info!(
-                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                    "cleanup of a deleted Run is done"
-                );
-            }
-            Action::await_change()
-        })
     }
 
     /// Nothing is left to do before this time: no call is wanted. The TTL of a settled Run needs no reconcile.
@@ -407,26 +407,18 @@ fn forget(ctx: &Context, uid: &str) -> bool {
 /// effect begins.
 pub(crate) async fn finish(ctx: &Arc<Context>) {
     ctx.calls.close();
-    loop {
-        let last = ctx.calls.is_empty();
-        let mut entries = ctx.tracked_runs.all();
-        entries.retain(|entry| entry.with(|s| s.run.unprocessed() && !s.run.calling()));
-        stream::iter(entries)
-            .map(|entry| write_outcome(Arc::clone(ctx), entry))
-            .buffer_unordered(LAST_WRITES)
-            .collect::<()>()
-            .await;
-        if last {
-            break;
-        }
-        tokio::select! {
-            () = ctx.call_ended.notified() => {}
-            () = ctx.calls.wait() => {}
-        }
-    }
+    ctx.calls.wait().await;
+    let mut entries = ctx.tracked_runs.all();
+    entries.retain(|entry| entry.with(|state| state.run.unprocessed()));
+    stream::iter(entries)
+        .map(|entry| write_outcome(Arc::clone(ctx), entry))
+        .buffer_unordered(LAST_WRITES)
+        .collect::<()>()
+        .await;
     for entry in ctx.tracked_runs.all() {
+        let lacking = matches!(ctx.runs.get(&entry.uid), Some(Known::Gone(_)));
         let owed = entry.with(|state| {
-            let owes = state.run.deleted() && state.run.owes();
+            let owes = (lacking || state.run.deleted()) && state.run.owes();
             let status = state.run.latest().and_then(|run| run.status.clone());
             let run_id = status.and_then(|status| status.run_id);
             owes.then(|| run_id.or_else(|| state.run.memory.run_id.clone()))
@@ -441,12 +433,18 @@ pub(crate) async fn finish(ctx: &Arc<Context>) {
     }
 }
 
-async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    if let Some(known) = ctx.runs.get(&entry.uid)
-        && let Err(failed) = reconcile(known, ctx).await
-    {
-        failed.log("Run", Some(&entry.namespace), &entry.name);
-    }
+/// Writes the outcome of a call that has ended at shutdown. Boxed: it may begin none, but its type doesn't say that.
+pub(crate) fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) -> BoxFuture<'static, ()> {
+    let written = async move {
+        let known = ctx.runs.get(&entry.uid);
+        let known = known.filter(|known| matches!(known, Known::Active(_) | Known::Gone(_)));
+        if let Some(known) = known
+            && let Err(failed) = reconcile(known, ctx).await
+        {
+            failed.log("Run", Some(&entry.namespace), &entry.name);
+        }
+    };
+    written.boxed()
 }
 
 /// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since

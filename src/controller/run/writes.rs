@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Api;
+use kube::{Api, Resource};
 
 use crate::api::{Run, RunStatus, WorkspaceKey};
 use crate::controller::{
     apiserver::{
-        ObjectVersion,
+        self, Maybe, ObjectVersion,
         patch::{self, WriteError},
     },
     context::Context,
@@ -18,10 +18,9 @@ use crate::decide::{
     Effect,
     claims::begins_submission,
     delays,
-    turn::{Outcome, Step},
+    turn::{Outcome, Step, Turn},
 };
-
-use super::live_read::{self, Found};
+use crate::util::error_chain;
 
 /// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
 /// `AFTER_REFUSAL`.
@@ -31,14 +30,32 @@ const CONFLICTS: u32 = 2;
 /// Pause after the API server refused a write.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
-/// The object that is written, and its Workspace.
+/// Time limit of a live read.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Result of a live read.
+pub(crate) enum Found {
+    /// The object exists; `None` if it can't be decoded.
+    Exists(Option<Arc<Run>>),
+    /// No object, or another with the same name: this one never comes back.
+    Deleted,
+    /// No answer.
+    Unknown,
+}
+
+/// What was decided, by this version of the object and its Workspace.
+pub(crate) struct Decided {
+    pub(crate) run: Arc<Run>,
+    pub(crate) key: WorkspaceKey,
+    pub(crate) workspace: Arc<WorkspaceState>,
+    pub(crate) turn: Turn,
+}
+
+/// The object that is written.
 pub(crate) struct Target<'a> {
     pub(crate) ctx: &'a Context,
     pub(crate) entry: &'a RunEntry,
-    /// The version that policy decided on.
-    pub(crate) run: &'a Arc<Run>,
-    pub(crate) key: &'a WorkspaceKey,
-    pub(crate) workspace: &'a WorkspaceState,
+    pub(crate) decided: &'a Decided,
 }
 
 impl Target<'_> {
@@ -47,7 +64,7 @@ impl Target<'_> {
     }
 
     fn took(&self, step: &Step, outcome: Outcome<Run>) {
-        let session = self.workspace.session.as_ref();
+        let session = self.decided.workspace.session.as_ref();
         let session = session.map_or(0, |session| session.number);
         let with = self.entry.learning(&self.ctx.config.contract, session);
         self.entry.took(step, outcome, with);
@@ -55,20 +72,20 @@ impl Target<'_> {
 
     /// Writes the status of a step.
     pub(crate) async fn status(&self, step: &Step, status: &RunStatus) -> Result<(), WriteError> {
-        let written = patch::write_status(&self.api(), self.run, status).await?;
+        let written = patch::write_status(&self.api(), &self.decided.run, status).await?;
         self.took(step, Outcome::Written(written));
         Ok(())
     }
 
     /// Carries out the effect of a step on the object.
     pub(crate) async fn change(&self, step: &Step, effect: &Effect) -> Result<(), WriteError> {
-        let Self {
-            ctx,
-            entry,
+        let (ctx, entry) = (self.ctx, self.entry);
+        let Decided {
             run,
             key,
             workspace,
-        } = self;
+            ..
+        } = self.decided;
         // A Workspace about to be deleted permits no submission; the next decision shows that.
         let base_url = workspace.view.place().map(|place| place.base_url.as_str());
         let begins = begins_submission(effect, run, base_url);
@@ -82,7 +99,7 @@ impl Target<'_> {
             return Ok(());
         }
         let written = match change {
-            Some(change) => patch::write_metadata(&self.api(), &***run, &change)
+            Some(change) => patch::write_metadata(&self.api(), &**run, &change)
                 .await
                 .map(Outcome::Written),
             None => match patch::delete(&self.api(), &ObjectVersion::of(&run.metadata)).await {
@@ -110,7 +127,7 @@ impl Target<'_> {
 
 /// Reads the object live, and records whether it exists.
 pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
-    let found = live_read::read(ctx, entry).await;
+    let found = read(ctx, entry).await;
     match &found {
         Found::Exists(Some(run)) => drop(entry.observe(Arc::clone(run))),
         Found::Exists(None) | Found::Unknown => {}
@@ -154,4 +171,24 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
         WriteError::Failed(_) | WriteError::Timeout => delay(),
         WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
     }
+}
+
+/// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
+async fn read(ctx: &Context, entry: &RunEntry) -> Found {
+    let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
+    let named = format!("metadata.name={}", entry.name);
+    let mut found: Option<Maybe<Run>> = None;
+    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
+        let this = run.meta().uid.as_deref() == Some(&entry.uid);
+        found = this.then_some(run);
+        this
+    });
+    if let Err(error) = list.await {
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            error = %error_chain(&error), "failed to read a Run live"
+        );
+        return Found::Unknown;
+    }
+    found.map_or(Found::Deleted, |run| Found::Exists(run.good().cloned()))
 }

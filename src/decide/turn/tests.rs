@@ -45,6 +45,27 @@ fn release() -> Step {
     Step::Act(Effect::Release { end: None })
 }
 
+fn intent() -> Intent {
+    Intent {
+        uid: "u".to_owned(),
+        workspace: ResolvedWorkspace {
+            kind: WorkspaceKind::Workspace,
+            name: "default".to_owned(),
+            uid: "w".to_owned(),
+            base_url: "https://runs.example.com".to_owned(),
+            identity: None,
+        },
+        key: "u".to_owned(),
+        sha256: String::new(),
+        serializer: 1,
+        time: jiff::Timestamp::UNIX_EPOCH,
+        owner: "me".to_owned(),
+        epoch: 1,
+        retry: None,
+        end: None,
+    }
+}
+
 /// Proves: F-stale
 #[test]
 fn the_newest_version_stands_whoever_read_or_wrote_it() {
@@ -56,6 +77,13 @@ fn the_newest_version_stands_whoever_read_or_wrote_it() {
         *run(3, &json!({"runId": "r"}))
     );
     assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
+    // The answer to a write may come after the watch has shown a later version.
+    took(
+        &mut tracked,
+        &Step::Act(Effect::Delete),
+        Outcome::Written(run(3, &json!({}))),
+    );
+    assert_eq!(tracked.latest(), Some(&run(4, &json!({}))));
 }
 
 /// Proves: D-vanished
@@ -137,20 +165,17 @@ fn the_result_of_a_release_is_kept() {
         run.metadata.finalizers = Some(finalizers.iter().map(|f| (*f).to_owned()).collect());
         Outcome::Written(Arc::new(run))
     };
-    for (answer, presence) in [
-        (Outcome::Removed, Presence::Done),
-        (deleting(&[]), Presence::Done),
-        (deleting(&["another"]), Presence::Released),
-        (
-            Outcome::Written(run(2, &json!({"runId": "r"}))),
-            Presence::Released,
-        ),
-        (Outcome::Gone, Presence::Released),
+    for (answer, deleted) in [
+        (Outcome::Removed, true),
+        (deleting(&[]), true),
+        (deleting(&["another"]), false),
+        (Outcome::Written(run(2, &json!({"runId": "r"}))), false),
+        (Outcome::Gone, false),
     ] {
         let mut tracked = tracked(&json!({"runId": "r"}));
         assert!(tracked.owes());
         took(&mut tracked, &release(), answer);
-        assert_eq!(tracked.presence, presence);
+        assert_eq!((tracked.deleted, tracked.released), (deleted, true));
         assert!(!tracked.owes());
         assert!(matches!(nothing(&mut tracked, true), Step::Forget));
     }
@@ -165,6 +190,17 @@ fn a_run_that_only_memory_knows_is_owed_its_cancellation() {
     let mut tracked = TrackedRun::new(memory);
     tracked.observe(run(1, &json!({})));
     assert!(matches!(nothing(&mut tracked, true), Step::ReadLive));
+}
+
+/// A list from the past lacked it; then its intent is stripped, and it looks as if it had never been submitted.
+/// Proves: D-vanished
+#[test]
+fn a_run_whose_post_may_be_on_its_way_is_read_live_before_it_is_forgotten() {
+    let mut posted = tracked(&json!({}));
+    posted.memory.intent = Some(intent());
+    assert!(matches!(nothing(&mut posted, true), Step::ReadLive));
+    took(&mut posted, &Step::ReadLive, Outcome::Gone);
+    assert!(matches!(nothing(&mut posted, true), Step::Forget));
 }
 
 #[test]
@@ -186,24 +222,7 @@ fn a_status_goes_before_the_effect_and_is_not_written_twice() {
 
 #[test]
 fn an_intent_that_was_written_is_remembered() {
-    let intent = Intent {
-        uid: "u".to_owned(),
-        workspace: ResolvedWorkspace {
-            kind: WorkspaceKind::Workspace,
-            name: "default".to_owned(),
-            uid: "w".to_owned(),
-            base_url: "https://runs.example.com".to_owned(),
-            identity: None,
-        },
-        key: "u".to_owned(),
-        sha256: String::new(),
-        serializer: 1,
-        time: jiff::Timestamp::UNIX_EPOCH,
-        owner: "me".to_owned(),
-        epoch: 1,
-        retry: None,
-        end: None,
-    };
+    let intent = intent();
     let write = Step::Act(Effect::WriteIntent {
         intent: Box::new(intent.clone()),
         finalizer: true,

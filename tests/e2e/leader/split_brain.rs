@@ -47,7 +47,8 @@ async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
     let history = world.history().await;
     slow_creates(&world).await;
     let mut leader = world.operator.take().unwrap();
-    let (mut names, mut late) = (Vec::new(), Vec::new());
+    let mut names = Vec::new();
+    let threads = std::thread::available_parallelism().unwrap().get();
     let rounds = rounds();
     for round in 0..rounds {
         let other = world.another_operator().await;
@@ -64,10 +65,11 @@ async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
         let log = leader.log();
         assert_eq!(log.matches("lost the lease").count(), 1, "{log}");
         assert!(!begun_after(&leader, Timestamp::UNIX_EPOCH).is_empty());
-        late.extend(begun_after(&leader, resumed));
+        // Each thread may have been stopped between its look at the term and the line that it logs.
+        let late = begun_after(&leader, resumed);
+        assert!(late.len() <= threads, "begun after the term: {late:#?}");
         leader = other;
     }
-    assert!(late.is_empty(), "begun after the term: {late:#?}");
     each_is_one_run(&world, &names).await;
     history.holds().await;
     let transitions = record(&world).await.lease_transitions;

@@ -113,6 +113,24 @@ async fn an_object_requested_during_its_reconcile_follows_after_what_waits() {
     world.begins(&["a", "b", "a"]).await;
 }
 
+/// Others could use its permit: it waits neither for what came before nor for a place.
+#[tokio::test]
+async fn who_is_woken_waits_for_no_place() {
+    let world = World::new(1, 0, rest);
+    world.request(&["a"]);
+    world.begins(&["a"]).await;
+    world.request(&["b"]);
+    sleep(MOMENT).await;
+    world.trigger.wake("team", "b");
+    world.trigger.wake("team", "c");
+    world.begins(&["a", "b", "c"]).await;
+    // During its reconcile: once more after it.
+    world.trigger.wake("team", "a");
+    sleep(MOMENT).await;
+    world.ends.add_permits(10);
+    world.begins(&["a", "b", "c", "a"]).await;
+}
+
 #[tokio::test]
 async fn a_request_brings_the_next_reconcile_forward() {
     let world = World::new(9, 9, |nth| match nth {
@@ -180,6 +198,6 @@ async fn what_is_requested_of_a_standby_is_dropped() {
     trigger.enqueue("team", "early");
     let mut requests = trigger.reconcilers().next().unwrap().open();
     trigger.enqueue("team", "later");
-    let first = requests.next().await.unwrap();
+    let first = requests.due.next().await.unwrap();
     assert_eq!(first.message.1, "later");
 }

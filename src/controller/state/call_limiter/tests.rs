@@ -400,7 +400,9 @@ async fn waiters_are_notified_of_long_pauses_only() {
 fn waiting(limiter: &Arc<CallLimiter>) -> (QueuedCall, impl Fn() -> usize + use<>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    let wake = Box::new(move || drop(counted.fetch_add(1, Ordering::SeqCst)));
+    let wake = Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
     let place = limiter.ask_or_wake("team", wake).err().unwrap();
     (place, move || count.load(Ordering::SeqCst))
 }
