@@ -9,7 +9,7 @@ use crate::api::{Intent, Run, RunStatus, finalizer, intent::End, names};
 use super::{events::EventDraft, failure::Call};
 
 /// The next actions for a Run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decision {
     /// The next status; the controller writes it before the effect, if it differs.
     pub status: Option<RunStatus>,
@@ -26,9 +26,10 @@ pub struct Decision {
 }
 
 /// Change of the event stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
     /// Unchanged.
+    #[default]
     Keep,
     /// It should be open.
     Open,
@@ -140,14 +141,7 @@ impl Decision {
 
     /// No status, effect or Event.
     pub fn quiet() -> Self {
-        Self {
-            status: None,
-            effect: None,
-            requeue_at: None,
-            follow: Follow::Keep,
-            shown: 0,
-            events: Vec::new(),
-        }
+        Self::default()
     }
 
     pub(crate) fn act(effect: Effect) -> Self {

@@ -146,7 +146,7 @@ fn submitted(status: &RunStatus) -> Option<EventDraft> {
 }
 
 fn ended(status: &RunStatus) -> Option<EventDraft> {
-    let finished = find(&status.conditions, Type::Finished).filter(|c| c.status == "True")?;
+    let finished = shown(status, Type::Finished, "True")?;
     let reason = match finished.reason.as_str() {
         "CancelledElsewhere" => EventReason::CancelledElsewhere,
         "DeadlineExceeded" => EventReason::DeadlineExceeded,
@@ -178,7 +178,7 @@ fn kept(status: &RunStatus) -> Option<EventDraft> {
 
 /// Each refusal is a new fact, even if the Run stayed stalled.
 fn stalled(status: &RunStatus) -> Option<EventDraft> {
-    let stalled = find(&status.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let stalled = shown(status, Type::Stalled, "True")?;
     let epoch = status.refusal.as_ref().map_or(0, |r| r.epoch);
     let event = of_condition(EventReason::Stalled, stalled, &ids(status));
     let occasion = format!("{epoch}/{}", event.occasion);
@@ -186,7 +186,7 @@ fn stalled(status: &RunStatus) -> Option<EventDraft> {
 }
 
 fn recovered(before: &RunStatus, after: &RunStatus) -> Option<EventDraft> {
-    let was = find(&before.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let was = shown(before, Type::Stalled, "True")?;
     let over =
         !is_true(&after.conditions, Type::Stalled) && !is_true(&after.conditions, Type::Finished);
     let message = format!("Recovered from {}{}.", was.reason, ids(after));
@@ -214,10 +214,9 @@ fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     if is_true(&status.conditions, Type::Stalled) {
         return None;
     }
-    let shown = |kind, is| find(&status.conditions, kind).filter(|c| c.status == is);
     let shown = [
-        shown(Type::Reconciling, "True"),
-        shown(Type::Synced, "False"),
+        shown(status, Type::Reconciling, "True"),
+        shown(status, Type::Synced, "False"),
     ];
     let answer = status.last_error.as_ref().and_then(|e| e.http_status);
     let of = |condition| Some((shown_failure(condition, answer)?, condition));
@@ -228,7 +227,12 @@ fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     Some(EventDraft::new(reason, occasion, message))
 }
 
-/// The trouble that a condition shows. A failure of the Workspace is published once, by the Workspace.
+/// The condition, if it has this status.
+fn shown<'a>(status: &'a RunStatus, kind: Type, is: &str) -> Option<&'a Condition> {
+    find(&status.conditions, kind).filter(|c| c.status == is)
+}
+
+/// The failure that a condition shows. A failure of the Workspace is published once, by the Workspace.
 fn shown_failure(condition: &Condition, answer: Option<i32>) -> Option<EventReason> {
     match Reason::named(&condition.reason)? {
         Reason::CancelRefused => Some(EventReason::CancelRefused),

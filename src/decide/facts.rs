@@ -30,7 +30,7 @@ use super::{
     delays::{self, later},
     events::EventDraft,
     failure::{Call, CallFailures, Class, Repeats},
-    inputs::{CallDelay, Inputs, Session, WorkspaceView, elsewhere},
+    inputs::{CallDelay, Inputs, Session, elsewhere},
     request,
     truncate::cut,
 };
@@ -194,9 +194,7 @@ impl Facts<'_> {
             format!("sha256:{}", sha256(value.as_bytes()))
         })
     }
-}
 
-impl Facts<'_> {
     /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(crate) fn not_created(&self) -> bool {
         match &self.intent {
@@ -215,9 +213,7 @@ impl Facts<'_> {
     fn owner_knows(&self, intent: &Intent) -> bool {
         self.owned_by_this_process(intent) && self.memory.knows_none_made()
     }
-}
 
-impl Facts<'_> {
     /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.trusted_status()
@@ -259,15 +255,6 @@ impl Facts<'_> {
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn session(&self) -> Option<&'a Session> {
-        match self.workspace {
-            WorkspaceView::Ready(session) => Some(session),
-            WorkspaceView::Unknown | WorkspaceView::Missing | WorkspaceView::NotReady { .. } => {
-                None
-            }
-        }
-    }
-
     /// The consecutive failures of `call`.
     pub(crate) fn failures_of(&self, call: Call) -> Option<&'a CallFailures> {
         self.memory.failures_of(call)
@@ -294,7 +281,7 @@ impl<'a> Facts<'a> {
 
     /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.
     pub(crate) fn awaits_another_session(&self) -> bool {
-        let session = self.session().map_or(0, |s| s.number);
+        let session = self.workspace.session().map_or(0, |s| s.number);
         let refused = |failed: &CallFailures| {
             failed.last.class == Class::Unauthorized && session <= failed.session
         };

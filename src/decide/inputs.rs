@@ -124,12 +124,17 @@ pub fn elsewhere(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> Option<
 }
 
 impl WorkspaceView {
-    /// The place of the verified token, if there is one.
-    pub fn place(&self) -> Option<&ResolvedWorkspace> {
+    /// The verified token, if there is one.
+    pub fn session(&self) -> Option<&Session> {
         match self {
-            Self::Ready(session) => Some(&session.resolved),
+            Self::Ready(session) => Some(session),
             Self::Unknown | Self::Missing | Self::NotReady { .. } => None,
         }
+    }
+
+    /// The place of the verified token.
+    pub fn place(&self) -> Option<&ResolvedWorkspace> {
+        Some(&self.session()?.resolved)
     }
 
     /// Whether calls may be made for a Run pinned to `place`.

@@ -100,11 +100,6 @@ impl Memory {
         self.hints.next(HINTS, now)
     }
 
-    /// A GET for a hint starts.
-    pub(super) fn hint_taken(&mut self, now: Timestamp) {
-        self.hints.take(HINTS, now);
-    }
-
     /// The consecutive failures of `call`.
     pub fn failures_of(&self, call: Call) -> Option<&CallFailures> {
         self.failures.iter().find(|failed| failed.last.call == call)
@@ -269,7 +264,7 @@ impl Memory {
             Learned::Submitted(answer) => self.submitted(answer, with),
             Learned::RefreshStarted => {
                 if self.event_buffer.refresh_wanted() {
-                    self.hint_taken(with.now);
+                    self.hints.take(HINTS, with.now);
                 }
                 self.event_buffer.mark();
             }
@@ -320,11 +315,7 @@ impl Memory {
                 self.succeeded(Call::Get);
                 let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
                 let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
-                self.gets_behind_event = if end_named && !ended {
-                    self.gets_behind_event.saturating_add(1)
-                } else {
-                    0
-                };
+                self.gets_behind_event = in_a_row(self.gets_behind_event, end_named && !ended);
                 if ended {
                     // A run that has ended needs no cancellation.
                     self.succeeded(Call::Cancel);
@@ -334,12 +325,8 @@ impl Memory {
                 self.not_found = NotFound::default();
                 self.cancel.read_since = true;
                 self.event_buffer.covered();
-                let changed = self.reading.as_ref().is_none_or(|s| s.state != view.state);
-                self.quiet_polls = if changed {
-                    0
-                } else {
-                    self.quiet_polls.saturating_add(1)
-                };
+                let same = self.reading.as_ref().is_some_and(|s| s.state == view.state);
+                self.quiet_polls = in_a_row(self.quiet_polls, same);
                 self.saw(view, with, true);
             }
             Err(failure) => {
@@ -408,10 +395,8 @@ impl Memory {
     }
 
     fn failed(&mut self, last: FailedCall, with: Learning<'_>) {
-        let count = self
-            .failures_of(last.call)
-            .map_or(0, |failed| failed.count)
-            .saturating_add(1);
+        let before = self.failures_of(last.call).map_or(0, |failed| failed.count);
+        let count = before.saturating_add(1);
         let wait = delays::backoff(count, last.retry_after(), delays::seed(with.uid, count));
         self.succeeded(last.call);
         self.failures.push(CallFailures {
@@ -423,6 +408,11 @@ impl Memory {
             session: with.session,
         });
     }
+}
+
+/// How often in a row, after `before` times and if it happened again or not.
+fn in_a_row(before: u32, again: bool) -> u32 {
+    if again { before.saturating_add(1) } else { 0 }
 }
 
 /// Rejects an answer to a create without a usable runId: it proves nothing and may hide a run.

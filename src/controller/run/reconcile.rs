@@ -213,24 +213,22 @@ impl Reconcile<'_> {
             let stream = state.streaming;
             let written = self.written.as_ref();
             let before = state.run.released();
-            let turn = state
-                .run
-                .next(lacking, written, |run, memory, deleted_without_release| {
-                    decide::decide(&Inputs {
-                        run,
-                        workspace: &workspace.view,
-                        namespace_allowed,
-                        memory,
-                        key_holder: key_holder.as_deref(),
-                        deleted_without_release,
-                        stream,
-                        call_delay,
-                        contract: &ctx.config.contract,
-                        settings: &ctx.config.settings,
-                        now: now(),
-                        wall: wall(),
-                    })
-                });
+            let turn = state.run.next(lacking, written, |run, memory, gone| {
+                decide::decide(&Inputs {
+                    run,
+                    workspace: &workspace.view,
+                    namespace_allowed,
+                    memory,
+                    key_holder: key_holder.as_deref(),
+                    deleted_without_release: gone,
+                    stream,
+                    call_delay,
+                    contract: &ctx.config.contract,
+                    settings: &ctx.config.settings,
+                    now: now(),
+                    wall: wall(),
+                })
+            });
             (turn, !before && state.run.released())
         });
         if released {

@@ -53,24 +53,25 @@ fn next(facts: &Facts<'_>) -> Decision {
     if facts.deleting() {
         return Decision::quiet();
     }
-    Decision {
-        status: current(facts, false),
-        ..ttl::expiry(facts)
-    }
+    at_rest(facts)
 }
 
 /// A run that the service denied keeps its finalizer. On deletion cancel and GET must both deny it again.
 fn denied(facts: &Facts<'_>) -> Decision {
-    let Some(run_id) = facts
-        .run_id()
-        .filter(|_| facts.deleting() && facts.has_finalizer())
-    else {
-        return Decision {
-            status: current(facts, false),
-            ..ttl::expiry(facts)
-        };
-    };
-    submitted::teardown(facts, run_id)
+    match facts.run_id() {
+        Some(run_id) if facts.deleting() && facts.has_finalizer() => {
+            submitted::teardown(facts, run_id)
+        }
+        _ => at_rest(facts),
+    }
+}
+
+/// The Run keeps its status until its TTL.
+fn at_rest(facts: &Facts<'_>) -> Decision {
+    Decision {
+        status: current(facts, false),
+        ..ttl::expiry(facts)
+    }
 }
 
 fn end(facts: &Facts<'_>, phase: Phase) -> End {
@@ -126,13 +127,8 @@ fn rebuild(facts: &Facts<'_>) -> Decision {
         reason => reason,
     };
     let why = Why::new(reason, message);
-    Decision::write(facts.with_conditions(
-        status,
-        &Conditions::Ended {
-            phase: end.phase,
-            why,
-        },
-    ))
+    let phase = end.phase;
+    Decision::write(facts.with_conditions(status, &Conditions::Ended { phase, why }))
 }
 
 /// Time until which the finalizer of a Run that has ended waits for its last events; `None` if it doesn't wait. An

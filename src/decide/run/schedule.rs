@@ -51,9 +51,10 @@ fn deletion_done(facts: &Facts<'_>, remote: &RemoteState) -> Option<Vec<EventDra
     if denied_by_cancel && denied_by_get {
         return Some(Vec::new());
     }
-    let run_id = facts
-        .run_id()
-        .filter(|_| cancelled_long_enough(facts, remote))?;
+    if !cancelled_long_enough(facts, remote) {
+        return None;
+    }
+    let run_id = facts.run_id()?;
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
@@ -96,14 +97,9 @@ fn is_in_progress(facts: &Facts<'_>, remote: &RemoteState) -> bool {
 
 /// Interval between repeated cancellations of a run that stays plainly active after an accepted one.
 fn gap(facts: &Facts<'_>) -> Duration {
-    let settings = facts.settings;
-    let count = facts.memory.cancel.count;
-    delays::poll_interval(
-        count,
-        settings.poll_min,
-        settings.poll_max,
-        delays::seed(facts.uid, count),
-    )
+    let (settings, count) = (facts.settings, facts.memory.cancel.count);
+    let seed = delays::seed(facts.uid, count);
+    delays::poll_interval(count, settings.poll_min, settings.poll_max, seed)
 }
 
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
@@ -157,11 +153,8 @@ fn regular_at(facts: &Facts<'_>) -> Timestamp {
     if let Some(failed) = facts.failures_of(Call::Get) {
         return retry_at(facts, failed);
     }
-    let Some(read) = memory
-        .reading
-        .as_ref()
-        .filter(|s| s.by_get || s.state.is_some())
-    else {
+    let read = memory.reading.as_ref();
+    let Some(read) = read.filter(|s| s.by_get || s.state.is_some()) else {
         return facts.now;
     };
     if still_stale(facts).is_some() {
@@ -172,21 +165,19 @@ fn regular_at(facts: &Facts<'_>) -> Timestamp {
         // The end that an event names will show soon.
         gets_behind_event => gets_behind_event.saturating_sub(1),
     };
+    let longest = settings.poll_max;
     let (since, quiet, longest) = match facts.stream {
-        Stream::Open if memory.gets_behind_event == 0 => (read.at, u32::MAX, settings.poll_max),
-        Stream::Open | Stream::Closed => (read.at, quiet, settings.poll_max),
+        Stream::Open if memory.gets_behind_event == 0 => (read.at, u32::MAX, longest),
+        Stream::Open | Stream::Closed => (read.at, quiet, longest),
         // Until then the stream delivered the changes.
-        Stream::Waiting { since } => (
-            since.max(read.at),
-            quiet,
-            settings.poll_max.min(UNSTREAMED).max(settings.poll_min),
-        ),
+        Stream::Waiting { since } => {
+            let longest = longest.min(UNSTREAMED).max(settings.poll_min);
+            (since.max(read.at), quiet, longest)
+        }
     };
-    let jitter = delays::seed(facts.uid, memory.quiet_polls);
-    later(
-        since,
-        delays::poll_interval(quiet, settings.poll_min, longest, jitter),
-    )
+    let seed = delays::seed(facts.uid, memory.quiet_polls);
+    let wait = delays::poll_interval(quiet, settings.poll_min, longest, seed);
+    later(since, wait)
 }
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer

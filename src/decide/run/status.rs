@@ -287,7 +287,7 @@ fn staleness(facts: &Facts<'_>) -> Staleness {
 
 /// The reason for staleness in the status, until something was read with the current session.
 pub(crate) fn still_stale(facts: &Facts<'_>) -> Option<Why> {
-    let session = facts.session().map(|s| s.number);
+    let session = facts.workspace.session().map(|s| s.number);
     let seen = facts.memory.reading.as_ref().map(|s| s.session);
     if seen.is_some() && seen == session {
         return None;

@@ -47,9 +47,8 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         return Decision::write(facts.status_with(&Conditions::Suspended));
     }
     if let Some(refusal) = standing_refusal(facts) {
-        let copied = facts.is_copy();
-        let ends = refusal.reason == Reason::CreateRefused && refusal.not_created && !copied;
-        if ends {
+        let final_answer = refusal.reason == Reason::CreateRefused && refusal.not_created;
+        if final_answer && !facts.is_copy() {
             return ended_by(facts, refusal);
         }
         if !facts.new_retry() {
@@ -156,12 +155,9 @@ fn invalid(view: &WorkspaceView) -> bool {
 /// An intent grants nothing: anyone with permission to edit the object can write one. Only a deletion asks once more
 /// for the outcome of a POST, and only if this process made the intent itself while the namespace was allowed.
 fn namespace_may_post(facts: &Facts<'_>) -> bool {
-    let asks_once_more = || {
-        facts
-            .own_intent()
-            .is_some_and(|i| facts.owned_by_this_process(i))
-    };
-    facts.namespace_allowed == Some(true) || facts.deleting() && asks_once_more()
+    let own = facts.own_intent().filter(|_| facts.deleting());
+    let asks_once_more = own.is_some_and(|i| facts.owned_by_this_process(i));
+    facts.namespace_allowed == Some(true) || asks_once_more
 }
 
 fn pending(facts: &Facts<'_>, why: Why) -> Decision {
@@ -178,8 +174,7 @@ fn blocked(facts: &Facts<'_>, why: Why) -> Decision {
 /// `suspend` or its deletion. They block nothing else.
 fn held_back(facts: &Facts<'_>, session: &Session) -> Option<Why> {
     let (reason, message) = session.submissions_blocked.as_ref()?;
-    let first = facts.not_created();
-    let blocks = first && !is_awaited(facts, session, *reason);
+    let blocks = facts.not_created() && !is_awaited(facts, session, *reason);
     blocks.then(|| Why::new(*reason, message.clone()))
 }
 
