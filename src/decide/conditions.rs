@@ -1,5 +1,4 @@
-//! The conditions of a Run: the table in docs/conditions.md, one row per variant. And those of an object that the
-//! operator can't decode: nothing is done for it until it changes.
+//! The conditions of a Run (the table in docs/conditions.md), and those of an object that the operator can't decode.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,19 +12,20 @@ use crate::api::{
 
 use super::truncate::{MAX_SENTENCES, cut};
 
+const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to submit the run.";
 const LAST_STATE: &str = "The run has ended; its last state is mirrored.";
 const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often a stream waits for its place.
 const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run is polled until one is free.";
 
-/// Conditions of a Run: one variant for each row of the table.
+/// Conditions of a Run: the rows of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conditions {
     /// Waiting for its Workspace, submitting or retrying.
     Pending(Why),
     /// Suspended by `spec.suspend`.
     Suspended,
-    /// Refused for good, of unknown outcome, restored, or its key is in use: a person has to act.
+    /// A person has to act: refused for good, of unknown outcome, restored, or its key is in use.
     Blocked(Why),
     /// At the service.
     Active(Mirror),
@@ -40,7 +40,7 @@ pub enum Conditions {
     },
 }
 
-/// A reason and a message that a person can act on.
+/// A reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// From the closed list.
@@ -50,7 +50,7 @@ pub struct Why {
 }
 
 impl Why {
-    /// A reason and its message.
+    /// From its parts.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -59,18 +59,18 @@ impl Why {
     }
 }
 
-/// A run at the service, and the freshness of its mirror.
+/// A run at the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     /// The run's activity, for the Ready condition.
     pub why: Why,
     /// Reason why the mirror is stale, if it is.
     pub stale: Option<Why>,
-    /// All places for streams are taken: the run is polled.
+    /// All places for streams are taken.
     pub polled: bool,
 }
 
-/// Writes phase, conditions and observed generation of `conditions` into `status`.
+/// Writes phase, conditions and observed generation into `status`.
 pub fn apply(
     status: &mut RunStatus,
     conditions: &Conditions,
@@ -81,25 +81,18 @@ pub fn apply(
     let row = Row::of(status, conditions, ready_when);
     status.phase = Some(row.phase);
     status.observed_generation = Some(generation);
-    let submitted = status.run_id.clone();
-    let accepted = match (&submitted, row.accepted) {
-        (Some(id), Some(true)) => Why::new(
-            Reason::Submitted,
-            format!("The service accepted the run as {}.", cut(id, 512)),
-        ),
+    let accepted = match &status.run_id {
+        Some(id) if row.accepted => {
+            let message = format!("The service accepted the run as {}.", cut(id, 512));
+            Why::new(Reason::Submitted, message)
+        }
         _ => row.why.clone(),
     };
     let mut set = |kind, holds: Option<bool>, why: &Why| {
         set_condition(&mut status.conditions, kind, holds, why, generation, wall);
     };
-    if row.accepted.is_some() {
-        set(Type::Accepted, row.accepted, &accepted);
-    }
-    set(
-        Type::Synced,
-        row.synced.as_ref().map(|s| s.0),
-        row.synced.as_ref().map_or(&row.why, |s| &s.1),
-    );
+    set(Type::Accepted, Some(row.accepted), &accepted);
+    set(Type::Synced, row.synced.0, &row.synced.1);
     set(Type::Finished, Some(row.finished), &row.why);
     set(Type::Complete, row.complete.then_some(true), &row.why);
     set(Type::Failed, row.failed.then_some(true), &row.why);
@@ -139,9 +132,9 @@ pub(crate) fn alike(a: &[Condition], b: &[Condition]) -> bool {
 )]
 struct Row {
     phase: Phase,
-    /// `None` leaves the condition as it was.
-    accepted: Option<bool>,
-    synced: Option<(bool, Why)>,
+    accepted: bool,
+    /// Absent while there is no run at the service.
+    synced: (Option<bool>, Why),
     finished: bool,
     complete: bool,
     failed: bool,
@@ -158,10 +151,7 @@ impl Row {
                 reconciling: true,
                 ..Self::pending(why)
             },
-            Conditions::Suspended => Self::pending(&Why::new(
-                Reason::Suspended,
-                "Suspended by spec.suspend; set it to false to submit the run.",
-            )),
+            Conditions::Suspended => Self::pending(&Why::new(Reason::Suspended, SUSPENDED)),
             Conditions::Blocked(why) => Self {
                 stalled: true,
                 ..Self::blocked(status, why)
@@ -185,8 +175,8 @@ impl Row {
     fn pending(why: &Why) -> Self {
         Self {
             phase: Phase::Pending,
-            accepted: Some(false),
-            synced: None,
+            accepted: false,
+            synced: (None, why.clone()),
             finished: false,
             complete: false,
             failed: false,
@@ -206,22 +196,22 @@ impl Row {
         let phase = status.phase.filter(|p| *p != Phase::Pending);
         Self {
             phase: phase.unwrap_or(Phase::Active),
-            accepted: Some(true),
-            synced: Some((false, why.clone())),
+            accepted: true,
+            synced: (Some(false), why.clone()),
             ..Self::pending(why)
         }
     }
 
     fn at_the_service(phase: Phase, mirror: &Mirror) -> Self {
         let synced = match &mirror.stale {
-            Some(why) => (false, why.clone()),
-            None if mirror.polled => (true, Why::new(Reason::Polled, POLLED)),
-            None => (true, Why::new(Reason::Mirrored, STREAMED)),
+            Some(why) => (Some(false), why.clone()),
+            None if mirror.polled => (Some(true), Why::new(Reason::Polled, POLLED)),
+            None => (Some(true), Why::new(Reason::Mirrored, STREAMED)),
         };
         Self {
             phase,
-            accepted: Some(true),
-            synced: Some(synced),
+            accepted: true,
+            synced,
             ..Self::pending(&mirror.why)
         }
     }
@@ -229,16 +219,16 @@ impl Row {
     fn ended(status: &RunStatus, phase: Phase, why: &Why) -> Self {
         let submitted = status.run_id.is_some();
         let failed = phase == Phase::Failed || why.reason == Reason::CancelledElsewhere;
-        let synced = if why.reason == Reason::RunNotFound {
-            (false, why.clone())
-        } else {
-            (true, Why::new(Reason::Mirrored, LAST_STATE))
+        let synced = match why.reason {
+            _ if !submitted => (None, why.clone()),
+            Reason::RunNotFound => (Some(false), why.clone()),
+            _ => (Some(true), Why::new(Reason::Mirrored, LAST_STATE)),
         };
         Self {
             phase,
             // "As it was": a Run cancelled before its submission never was accepted.
-            accepted: Some(submitted),
-            synced: submitted.then_some(synced),
+            accepted: submitted,
+            synced,
             finished: true,
             complete: phase == Phase::Succeeded,
             failed,
@@ -251,8 +241,7 @@ impl Row {
 
 const REMEDY: &str = "Correct it, or apply the CRDs of this operator's version.";
 
-/// The status of a Run that can't be decoded. `what` names the part, never its content. A Run that has ended stays as
-/// it is.
+/// The status of a Run that can't be decoded, unless it has ended. `what` names the part, never its content.
 pub fn undecodable_run(
     mut status: RunStatus,
     what: &str,
@@ -262,13 +251,10 @@ pub fn undecodable_run(
     if status.phase.is_some_and(Phase::terminal) {
         return status;
     }
-    let why = Why::new(
-        Reason::RunInvalid,
-        format!(
-            "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
-        ),
+    let message = format!(
+        "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
     );
-    let blocked = Conditions::Blocked(why);
+    let blocked = Conditions::Blocked(Why::new(Reason::RunInvalid, message));
     apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
     status
 }
@@ -280,10 +266,9 @@ pub fn undecodable_workspace(
     generation: i64,
     now: Timestamp,
 ) -> WorkspaceStatus {
-    let why = Why::new(
-        Reason::WorkspaceInvalid,
-        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}"),
-    );
+    let message =
+        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}");
+    let why = Why::new(Reason::WorkspaceInvalid, message);
     status.observed_generation = Some(generation);
     for (kind, holds) in [
         (Type::Ready, Some(false)),

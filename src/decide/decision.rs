@@ -1,5 +1,5 @@
-//! Result of a decision: a status, at most one effect, and the time of the next decision. A change of the object's
-//! metadata is plain data: the controller sends it as a guarded patch, simulated API servers apply it.
+//! Result of a decision, and the change of an object's metadata as plain data: the controller sends it as a guarded
+//! patch, simulated API servers apply it.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,9 +19,9 @@ pub struct Decision {
     pub requeue_at: Option<Timestamp>,
     /// Change of the event stream.
     pub follow: Follow,
-    /// Number of the events received by this process that the status shows once it is written.
+    /// Number of this process's events that the status shows.
     pub shown: usize,
-    /// Kubernetes Events to publish after the status is written, unless one of their name was published before.
+    /// Kubernetes Events to publish after the write, each name once.
     pub events: Vec<EventDraft>,
 }
 
@@ -39,18 +39,18 @@ pub enum Follow {
     Close,
 }
 
-/// The effects, one at a time. An effect on the object is guarded by its uid and resourceVersion.
+/// One effect. One on the object is guarded by uid and resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(
     clippy::large_enum_variant,
     reason = "one effect a decision, moved once: a box would buy nothing"
 )]
 pub enum Effect {
-    /// Write the intent and, unless the object is being deleted, the finalizer, in one patch.
+    /// Write the intent and the finalizer in one patch.
     WriteIntent {
         /// The intent to write.
         intent: Box<Intent>,
-        /// The finalizer is written, too.
+        /// False if the object is being deleted: it takes none.
         finalizer: bool,
         /// No POST before it can have made a run.
         clean: bool,
@@ -74,10 +74,10 @@ pub enum Effect {
     },
     /// Remove the finalizer; the intent keeps the end of the Run.
     Release {
-        /// The end to keep in the intent, if the object stays.
+        /// Kept in the intent, if the object stays.
         end: Option<End>,
     },
-    /// Delete the object: its TTL has passed, and no tool would re-create it.
+    /// Delete the object after its TTL.
     Delete,
 }
 
@@ -158,9 +158,9 @@ impl Decision {
         }
     }
 
-    pub(crate) fn requeue_at(self, at: Timestamp) -> Self {
+    pub(crate) fn requeue_at(self, at: impl Into<Option<Timestamp>>) -> Self {
         Self {
-            requeue_at: Some(at),
+            requeue_at: at.into(),
             ..self
         }
     }

@@ -29,7 +29,7 @@ use super::{
     decision::{Decision, Effect},
     delays::{self, later},
     events::EventDraft,
-    failure::{Call, CallFailures, Class, Repeats},
+    failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Inputs, Session, elsewhere},
     request,
     truncate::cut,
@@ -82,6 +82,10 @@ impl<'a> Facts<'a> {
         self.run.status.as_ref().unwrap_or(&self.no_status)
     }
 
+    pub(crate) fn namespace(&self) -> &str {
+        self.run.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
     pub(crate) fn generation(&self) -> i64 {
         self.run.metadata.generation.unwrap_or_default()
     }
@@ -116,8 +120,7 @@ impl<'a> Facts<'a> {
     }
 
     pub(crate) fn key(&self) -> String {
-        let namespace = self.run.metadata.namespace.as_deref().unwrap_or_default();
-        request::idempotency_key(self.spec(), namespace, self.uid)
+        request::idempotency_key(self.spec(), self.namespace(), self.uid)
     }
 }
 
@@ -260,23 +263,19 @@ impl<'a> Facts<'a> {
         self.memory.failures_of(call)
     }
 
-    /// Time of the next attempt of a failed call, by process time. A 401 also waits for another session, see
-    /// [`Facts::awaits_another_session`].
+    /// Time of the next attempt, by process time. A 401 also waits for another session.
     pub(crate) fn next_attempt(&self, failed: &CallFailures) -> Timestamp {
-        let settings = self.settings;
-        match failed.repeats() {
-            Repeats::AtOnce => failed.at,
-            Repeats::Backoff => failed.next,
-            Repeats::AtPolls => {
-                let pause = delays::after_refusal(
-                    failed.count,
-                    (settings.poll_min, settings.poll_max),
-                    failed.last.retry_after(),
-                    delays::seed(self.uid, failed.count),
-                );
-                later(failed.at, pause)
-            }
+        if failed.repeats_at_once() {
+            return failed.at;
         }
+        if !failed.repeats_at_polls() {
+            return failed.next;
+        }
+        let (count, retry_after) = (failed.count, failed.last.retry_after());
+        let polls = (self.settings.poll_min, self.settings.poll_max);
+        let seed = delays::seed(self.uid, count);
+        let pause = delays::after_refusal(count, polls, retry_after, seed);
+        later(failed.at, pause)
     }
 
     /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.

@@ -1,5 +1,4 @@
-//! What a call to the service gives: a run as the answer shows it, or a failure; and what a failure means, by rules 8, 9
-//! and 10. The service layer fills in plain data, policy reads it.
+//! What a call to the service gives, as plain data: a run or a failure; and what a failure means, by rules 8, 9 and 10.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};
 /// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
 const SILENT_FAILURES: u32 = 2;
 
-/// A run as shown by an answer.
+/// A run as an answer shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunView {
     /// The identifier, if the answer names one.
@@ -39,8 +38,7 @@ pub enum FailureKind {
     NoFile,
     /// No answer: connection refused or cut, timeout. Proves nothing about the request's outcome.
     NoAnswer,
-    /// An error status. With a code it is a problem document of the service (rule 8); without one it may be a proxy's own
-    /// page.
+    /// An error status. With a code it is the service's problem document (rule 8), else it may be a proxy's page.
     Answered,
     /// A 2xx or 3xx that can't be read by the contract.
     Unreadable,
@@ -265,7 +263,7 @@ impl Class {
         matches!(self.refusal(), None | Some(Reason::ServerError))
     }
 
-    /// The check of the Workspace that the failure of a Run's call requires.
+    /// Reason to check the Workspace at once.
     pub fn recheck(self) -> Option<ProbeTrigger> {
         match self {
             Self::NoAnswer => Some(ProbeTrigger::Outage),
@@ -318,7 +316,7 @@ impl FailedCall {
         }
     }
 
-    /// It as shown in a status, after so many attempts.
+    /// For a status.
     pub(crate) fn last_error(&self, attempts: u32, wall: Timestamp) -> LastError {
         let failure = &self.failure;
         let request_id = failure.request_id.as_deref();
@@ -334,8 +332,7 @@ impl FailedCall {
         }
     }
 
-    /// The answer's `Retry-After` as far as it counts: 30 s at most if it may be a proxy's and not the service's, but
-    /// for a 429. A create waits as long as it was asked to: its Run shows that, and nothing is missed meanwhile.
+    /// The answer's `Retry-After`: at most 30 s if it may be a proxy's, but for a 429 and for a create, whose Run shows it.
     pub fn retry_after(&self) -> Option<Duration> {
         let perhaps_a_proxy = self.failure.code.is_none() && self.class != Class::TooMany;
         let asked = self.failure.retry_after?;
@@ -346,8 +343,7 @@ impl FailedCall {
         }
     }
 
-    /// What it tells about the service's capacity. A service that answers 5xx may or may not have any; a 429 marked
-    /// `retryable: false` concerns only its own request.
+    /// What it tells about the service's capacity: a 5xx nothing, and a 429 with `retryable: false` only that it answers.
     pub fn capacity(&self) -> Capacity {
         let problem = self.failure.code.is_some();
         match (self.class, self.failure.http_status) {
@@ -359,7 +355,7 @@ impl FailedCall {
         }
     }
 
-    /// Whether the call is made again without a person's doing: only a create that was refused is not (rule 10).
+    /// Whether the call is made again without a person: all but a refused create (rule 10).
     pub fn is_repeated(&self) -> bool {
         self.call != Call::Create || self.class.refusal().is_none()
     }
@@ -369,8 +365,8 @@ impl FailedCall {
         matches!(self.failure.http_status, Some(401 | 429)) || self.failure.retry_after.is_some()
     }
 
-    /// Whether the answer to a create proves that this request made no run: a 4xx problem, other than 408, which gives
-    /// the request up, 425, which defers it, and a conflict of keys, in which another request may have made a run.
+    /// Whether the answer to a create proves that this request made no run: a 4xx problem, but for 408 (given up), 425
+    /// (deferred) and a conflict of keys, in which another request may have made one.
     pub fn proves_not_created(&self) -> bool {
         let refuses = |status| (400..500).contains(&status) && ![408, 425].contains(&status);
         let conflict = matches!(
@@ -381,23 +377,10 @@ impl FailedCall {
         problem && self.failure.http_status.is_some_and(refuses) && !conflict
     }
 
-    /// Whether the answer to a create proves that no request with these bytes ever made a run, or will: a refusal that
-    /// the contract file counts as final.
+    /// Whether it proves that no create with these bytes ever made a run, or will: the contract file calls it final.
     pub fn refuses_the_bytes(&self) -> bool {
         self.class == Class::Refused(Reason::CreateRefused)
     }
-}
-
-/// When a failed call is made again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
-    /// At once, if another token may do.
-    AtOnce,
-    /// After a pause that grows from half a second.
-    Backoff,
-    /// At the interval of the polls, which grows from `--poll-min`: another replica may know a run that this one
-    /// denies.
-    AtPolls,
 }
 
 /// Consecutive failures of one kind of call.
@@ -418,19 +401,20 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// When the call is made again. Later 401s back off, or a service that verifies a token and then refuses its calls
-    /// would be asked in a loop.
-    pub fn repeats(&self) -> Repeats {
-        match self.last.class {
-            Class::Unauthorized if self.count <= 1 => Repeats::AtOnce,
-            Class::NotSent | Class::Refused(_) => Repeats::AtPolls,
-            Class::Unreadable if self.last.call == Call::Get => Repeats::AtPolls,
-            _ => Repeats::Backoff,
-        }
+    /// Whether the call is made again at once, with another token. Later 401s back off: a service may verify a token and
+    /// then refuse its calls.
+    pub fn repeats_at_once(&self) -> bool {
+        self.last.class == Class::Unauthorized && self.count <= 1
     }
 
-    /// Whether this is a short failure of the mirror that the next attempt most likely ends. A first 401 is one too:
-    /// the Workspace's status is about to show the error of the token.
+    /// Whether the call is made again at the interval of the polls, from `--poll-min`: another replica may know a run
+    /// that this one denies.
+    pub fn repeats_at_polls(&self) -> bool {
+        let unreadable = self.last.class == Class::Unreadable && self.last.call == Call::Get;
+        unreadable || self.last.class.refusal().is_some()
+    }
+
+    /// Whether a GET failed and the next most likely succeeds. After a first 401 the Workspace shows the token's error.
     pub fn passing(&self) -> bool {
         let worth = match self.last.class {
             Class::NoFile | Class::NoAnswer | Class::Passing | Class::TooMany => SILENT_FAILURES,

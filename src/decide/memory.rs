@@ -1,11 +1,8 @@
-//! Memory of one process about one object, beyond the object. It is lost with the process: everything that must survive
-//! a restart is stored in the object.
+//! What one process knows of one object beyond the object. What must survive a restart is in the object.
 
 use jiff::Timestamp;
 
-use crate::api::{
-    Contract, Intent, Reason, Run, RunStatus, contract::StateClass, limits::MAX_RUN_ID,
-};
+use crate::api::{Contract, Intent, Reason, Run, RunStatus, limits::MAX_RUN_ID};
 
 use super::{
     delays::{self, HINTS, NOT_FOUND_APART, TokenBucket, later, seconds_since},
@@ -40,7 +37,7 @@ pub struct Memory {
     pub not_found: NotFound,
     /// Consecutive polls without a change.
     pub quiet_polls: u32,
-    /// Consecutive GETs that did not show the end that the latest event names: a replica that lags behind answers them.
+    /// Consecutive GETs, answered by a replica that lags, without the end that the latest event names.
     pub gets_behind_event: u32,
     /// Remaining allowance of GETs for hints.
     hints: TokenBucket,
@@ -61,14 +58,12 @@ impl Memory {
     /// Records an event of the stream. Returns whether it is new.
     pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
         let named = contract.event_state_of(&event.data);
-        let state = self.reading.as_ref().and_then(|read| read.state.as_deref());
-        let new = self
-            .event_buffer
-            .receive(event, named.as_deref(), state, wall);
+        let read = self.reading.as_ref().and_then(|read| read.state.as_deref());
+        let buffer = &mut self.event_buffer;
+        let new = buffer.receive(event, named.as_deref(), read, wall);
         if new {
-            let class = named.map(|state| contract.state(&state));
-            self.last_events
-                .received(class.and_then(StateClass::terminal).is_some());
+            let ended = named.and_then(|state| contract.state(&state).terminal());
+            self.last_events.received(ended.is_some());
         }
         new
     }
@@ -78,8 +73,7 @@ impl Memory {
         self.reading.as_ref()?.state.as_deref()
     }
 
-    /// Called when another process or a person wrote the status. This process's reading may be older than the one
-    /// mirrored there and must not overwrite it.
+    /// Another process or a person wrote the status. This process's reading may be older and must not overwrite it.
     pub fn overtaken(&mut self, status: &RunStatus) {
         self.event_buffer.overtaken(status);
         self.reading = None;
@@ -87,12 +81,10 @@ impl Memory {
         self.event_buffer.uncover();
     }
 
-    /// Whether it is proved by this process's own POSTs, or by a refusal of the bytes, that no run was made.
+    /// Whether this process's own POSTs, or a refusal of the bytes, prove that no run was made.
     pub(crate) fn knows_none_made(&self) -> bool {
-        let refused_bytes = self
-            .failures_of(Call::Create)
-            .is_some_and(|failed| failed.last.refuses_the_bytes());
-        self.submission.made_none() || refused_bytes
+        let failed = self.failures_of(Call::Create);
+        self.submission.made_none() || failed.is_some_and(|f| f.last.refuses_the_bytes())
     }
 
     /// Earliest time of the next GET for a hint; `now` or later.
@@ -126,8 +118,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Whether every attempt, if any, was answered by a proof that it made no run. One that was given up in the middle,
-    /// or is in flight, proves nothing.
+    /// Whether every attempt, if any, was answered by a proof that it made no run. One given up or in flight is none.
     pub fn made_none(&self) -> bool {
         self.sole && !self.doubt && !self.open
     }
@@ -203,9 +194,9 @@ impl NotFound {
     }
 }
 
-/// Start or result of an effect, as reported by the controller.
+/// Start or result of an effect.
 #[derive(Clone, Debug)]
-pub enum Learned {
+pub enum Report {
     /// The intent is in the object.
     IntentWritten {
         /// As written.
@@ -213,16 +204,10 @@ pub enum Learned {
         /// No POST before it can have made a run.
         clean: bool,
     },
-    /// A POST is about to be sent.
-    SubmitStarted,
-    /// The create's answer, or its failure.
-    Submitted(Result<RunView, Failure>),
-    /// A GET is about to be sent.
-    RefreshStarted,
-    /// The GET's answer, or its failure.
-    Refreshed(Result<RunView, Failure>),
-    /// The cancel's answer, or its failure.
-    CancelAnswered(Result<RunView, Failure>),
+    /// A call is about to be sent.
+    Sent(Call),
+    /// The call's answer, or its failure.
+    Answered(Call, Result<RunView, Failure>),
     /// The status was written.
     StatusWritten,
     /// An event stream was opened.
@@ -233,9 +218,9 @@ pub enum Learned {
     ReadingOn,
 }
 
-/// Context that [`Memory::learn`] needs for an update.
+/// What a report is judged by.
 #[derive(Clone, Copy, Debug)]
-pub struct Learning<'a> {
+pub struct ReportContext<'a> {
     /// The contract in force.
     pub contract: &'a Contract,
     /// The object's uid.
@@ -248,7 +233,7 @@ pub struct Learning<'a> {
     pub wall: Timestamp,
 }
 
-impl Learning<'_> {
+impl ReportContext<'_> {
     /// Whether a run in this state has ended.
     fn ends(&self, state: &str) -> bool {
         self.contract.state(state).terminal().is_some()
@@ -257,23 +242,24 @@ impl Learning<'_> {
 
 impl Memory {
     /// Records the start or result of an effect.
-    pub fn learn(&mut self, learned: Learned, with: Learning<'_>) {
-        match learned {
-            Learned::IntentWritten { intent, clean } => self.intent_written(intent, clean),
-            Learned::SubmitStarted => self.submission.started(),
-            Learned::Submitted(answer) => self.submitted(answer, with),
-            Learned::RefreshStarted => {
+    pub fn record(&mut self, report: Report, with: ReportContext<'_>) {
+        match report {
+            Report::IntentWritten { intent, clean } => self.intent_written(intent, clean),
+            Report::Sent(Call::Create) => self.submission.started(),
+            Report::Sent(Call::Get) => {
                 if self.event_buffer.refresh_wanted() {
                     self.hints.take(HINTS, with.now);
                 }
                 self.event_buffer.mark();
             }
-            Learned::Refreshed(answer) => self.refreshed(answer, with),
-            Learned::CancelAnswered(answer) => self.cancel_answered(answer, with),
-            Learned::StatusWritten => self.written_at = Some(with.now),
-            Learned::StreamOpened => self.last_events.opened(self.ended),
-            Learned::StreamEnded(how) => self.last_events.stream_ended(how),
-            Learned::ReadingOn => self.last_events.begin(with.now),
+            Report::Answered(Call::Create, answer) => self.create_answered(answer, with),
+            Report::Answered(Call::Get, answer) => self.get_answered(answer, with),
+            Report::Answered(Call::Cancel, answer) => self.cancel_answered(answer, with),
+            Report::Sent(_) | Report::Answered(Call::Version | Call::Workspace, _) => {}
+            Report::StatusWritten => self.written_at = Some(with.now),
+            Report::StreamOpened => self.last_events.opened(self.ended),
+            Report::StreamEnded(how) => self.last_events.stream_ended(how),
+            Report::ReadingOn => self.last_events.begin(with.now),
         }
     }
 
@@ -283,7 +269,7 @@ impl Memory {
             self.succeeded(Call::Create);
         }
         if clean || !same_epoch {
-            // The proof of an earlier epoch doesn't count for this one, unless no run can have been made before.
+            // The proof of an earlier epoch doesn't count for this one.
             self.submission = Submission {
                 epoch: intent.epoch,
                 sole: clean,
@@ -293,7 +279,7 @@ impl Memory {
         self.intent = Some(intent);
     }
 
-    fn submitted(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+    fn create_answered(&mut self, answer: Result<RunView, Failure>, with: ReportContext<'_>) {
         self.submission.open = false;
         match answer.and_then(identified) {
             Ok(view) => {
@@ -309,7 +295,7 @@ impl Memory {
         }
     }
 
-    fn refreshed(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+    fn get_answered(&mut self, answer: Result<RunView, Failure>, with: ReportContext<'_>) {
         match answer {
             Ok(view) => {
                 self.succeeded(Call::Get);
@@ -342,7 +328,7 @@ impl Memory {
         }
     }
 
-    fn cancel_answered(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+    fn cancel_answered(&mut self, answer: Result<RunView, Failure>, with: ReportContext<'_>) {
         match answer {
             Ok(view) => {
                 self.succeeded(Call::Cancel);
@@ -376,14 +362,14 @@ impl Memory {
         self.cancel.count = self.cancel.count.saturating_add(1);
     }
 
-    /// Keeps the runId of an answer; one that differs from the status is detected that way.
+    /// Keeps the runId of an answer, to detect one that differs from the status.
     fn answered_for(&mut self, view: &RunView) {
         if view.run_id.is_some() {
             self.run_id.clone_from(&view.run_id);
         }
     }
 
-    fn saw(&mut self, view: RunView, with: Learning<'_>, by_get: bool) {
+    fn saw(&mut self, view: RunView, with: ReportContext<'_>, by_get: bool) {
         self.reading = Some(Reading {
             state: view.state,
             request_id: view.request_id,
@@ -394,7 +380,7 @@ impl Memory {
         });
     }
 
-    fn failed(&mut self, last: FailedCall, with: Learning<'_>) {
+    fn failed(&mut self, last: FailedCall, with: ReportContext<'_>) {
         let before = self.failures_of(last.call).map_or(0, |failed| failed.count);
         let count = before.saturating_add(1);
         let wait = delays::backoff(count, last.retry_after(), delays::seed(with.uid, count));
@@ -410,12 +396,12 @@ impl Memory {
     }
 }
 
-/// How often in a row, after `before` times and if it happened again or not.
+/// How often in a row, after `before` times.
 fn in_a_row(before: u32, again: bool) -> u32 {
     if again { before.saturating_add(1) } else { 0 }
 }
 
-/// Rejects an answer to a create without a usable runId: it proves nothing and may hide a run.
+/// Refuses an answer to a create without a usable runId: it proves nothing and may hide a run.
 fn identified(view: RunView) -> Result<RunView, Failure> {
     let id = view.run_id.as_deref().unwrap_or_default();
     if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {

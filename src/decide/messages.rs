@@ -1,5 +1,5 @@
-//! Messages of the conditions. Each names the cause and, if a person must act, the remedy. None contains a time or a
-//! counter: each change of one would cost a write.
+//! Messages of the conditions: the cause and, if a person must act, the remedy. None contains a time or a counter, each
+//! change of which would cost a write.
 
 use crate::api::{
     ConditionType, Intent, Phase, Reason, WorkspaceKind,
@@ -26,6 +26,7 @@ pub(crate) enum CancelCause {
     Deadline,
 }
 
+const SUSPENDED_TOO_LATE: &str = " spec.suspend is ignored, since the submission has begun.";
 /// Instruction for a retry.
 const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
 /// Instruction to delete the object without its run.
@@ -33,27 +34,22 @@ const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be delet
 
 fn workspace_name(facts: &Facts<'_>) -> String {
     let reference = facts.spec().workspace_ref();
-    let namespace = facts.run.metadata.namespace.as_deref().unwrap_or_default();
+    let (name, namespace) = (&reference.name, facts.namespace());
     match reference.kind() {
-        WorkspaceKind::Workspace => {
-            format!("Workspace {} in namespace {namespace}", reference.name)
-        }
-        WorkspaceKind::ClusterWorkspace => format!("ClusterWorkspace {}", reference.name),
+        WorkspaceKind::Workspace => format!("Workspace {name} in namespace {namespace}"),
+        WorkspaceKind::ClusterWorkspace => format!("ClusterWorkspace {name}"),
     }
 }
 
-/// Advice in addition to an obstacle: `suspend` comes too late, or the way to delete an object that the obstacle
-/// blocks.
-fn beside(facts: &Facts<'_>) -> String {
+/// Advice beside an obstacle.
+fn beside(facts: &Facts<'_>) -> &'static str {
+    let begun = facts.own_intent().is_some() && facts.status().run_id.is_none();
     if facts.deleting() {
-        " To delete this object without waiting, set spec.deletionPolicy: Orphan.".to_owned()
-    } else if facts.spec().suspended()
-        && facts.own_intent().is_some()
-        && facts.status().run_id.is_none()
-    {
-        " spec.suspend is ignored, since the submission has begun.".to_owned()
+        " To delete this object without waiting, set spec.deletionPolicy: Orphan."
+    } else if begun && facts.spec().suspended() {
+        SUSPENDED_TOO_LATE
     } else {
-        String::new()
+        ""
     }
 }
 
@@ -66,7 +62,7 @@ pub(crate) fn workspace_missing(facts: &Facts<'_>) -> Why {
 
 /// Contains no detail of the Workspace: a namespace that may not use it must not see any.
 pub(crate) fn namespace_not_allowed(facts: &Facts<'_>) -> Why {
-    let namespace = facts.run.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = facts.namespace();
     let next = if facts.not_created() {
         "Nothing is submitted. Label the namespace to match, or create a new Run with another Workspace.".to_owned()
     } else {
@@ -92,10 +88,8 @@ pub(crate) fn workspace_deleted(facts: &Facts<'_>) -> Why {
 pub(crate) fn workspace_not_ready(facts: &Facts<'_>, reason: Reason, message: &str) -> Why {
     let workspace = workspace_name(facts);
     let beside = beside(facts);
-    let message = format!(
-        "Waiting for the {workspace} to be Ready ({reason}): {}{beside}",
-        cut(message, MAX_ERROR)
-    );
+    let why = cut(message, MAX_ERROR);
+    let message = format!("Waiting for the {workspace} to be Ready ({reason}): {why}{beside}");
     Why::new(Reason::WorkspaceNotReady, message)
 }
 
@@ -115,12 +109,10 @@ pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
 }
 
 pub(crate) fn key_in_use(facts: &Facts<'_>, holder: &str) -> Why {
+    let key = facts.spec().idempotency_key.as_deref();
+    let key = cut(key.unwrap_or_default(), MAX_QUOTE);
     let message = format!(
-        "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
-        cut(
-            facts.spec().idempotency_key.as_deref().unwrap_or_default(),
-            MAX_QUOTE
-        )
+        "The Run {holder} of this namespace holds the idempotency key {key}; this Run is submitted when that one has ended or is deleted."
     );
     Why::new(Reason::KeyInUse, message)
 }
@@ -137,18 +129,16 @@ pub(crate) fn elsewhere(
     let what = if reason == Reason::IdentityChanged {
         other_identity(pinned, now, &workspace)
     } else {
+        let (kind, name) = (pinned.kind, cut(&pinned.name, 64));
+        let (then, now) = (cut(&pinned.base_url, 128), cut(&now.base_url, 128));
         format!(
-            "This Run is pinned to {}, by the {} {}, but the {workspace} now has the base URL {}, so nothing is sent there. Restore the former base URL: in the operator's --base-url, or by re-creating the Workspace with it.",
-            cut(&pinned.base_url, 128),
-            pinned.kind,
-            cut(&pinned.name, 64),
-            cut(&now.base_url, 128),
+            "This Run is pinned to {then}, by the {kind} {name}, but the {workspace} now has the base URL {now}, so nothing is sent there. Restore the former base URL: in the operator's --base-url, or by re-creating the Workspace with it."
         )
     };
     let otherwise = if !facts.deleting() && facts.run_id().is_none() && facts.not_created() {
         format!(" No run was made yet; to submit it at the new base URL or identity, {RETRY}.")
     } else {
-        beside(facts)
+        beside(facts).to_owned()
     };
     Why::new(reason, format!("{what}{otherwise}"))
 }
@@ -218,13 +208,13 @@ pub(crate) fn place_unknown(run_id: &str) -> Why {
 
 pub(crate) fn outcome_unknown(facts: &Facts<'_>, intent: &Intent) -> Why {
     let next = if facts.deleting() {
-        ORPHAN.to_owned()
+        ORPHAN
     } else {
-        "create a new Run, and set spec.deletionPolicy: Orphan when you delete this one".to_owned()
+        "create a new Run, and set spec.deletionPolicy: Orphan when you delete this one"
     };
+    let key = cut(&intent.key, MAX_QUOTE);
     let message = format!(
-        "Whether the service made a run is unknown, and it may have forgotten the idempotency key {}, so nothing is submitted again. Look for the run at the service, then {next}.",
-        cut(&intent.key, MAX_QUOTE)
+        "Whether the service made a run is unknown, and it may have forgotten the idempotency key {key}, so nothing is submitted again. Look for the run at the service, then {next}."
     );
     Why::new(Reason::SubmissionUnknown, message)
 }
@@ -239,17 +229,16 @@ pub(crate) fn body_changed(facts: &Facts<'_>) -> Why {
 
 pub(crate) fn run_id_conflict(facts: &Facts<'_>, known: &str, other: &str) -> Why {
     let beside = beside(facts);
+    let (other, known) = (cut(other, 128), cut(known, 128));
     let message = format!(
-        "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.{beside}",
-        cut(other, 128),
-        cut(known, 128)
+        "The service answered with the run {other} for an object whose run is {known}; nothing is cancelled. Ask the service's support which of the two is this object's.{beside}"
     );
     Why::new(Reason::RunIdConflict, message)
 }
 
 pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
     let suffix = if facts.spec().suspended() {
-        " spec.suspend is ignored, since the submission has begun."
+        SUSPENDED_TOO_LATE
     } else if facts.spec().cancelled() {
         " It is cancelled as soon as the outcome is known."
     } else if facts.deleting() {
@@ -297,7 +286,7 @@ pub(crate) fn refused(facts: &Facts<'_>, refusal: &Refusal, failed: &CallFailure
     Why::new(refusal.reason, format!("{what} {todo}"))
 }
 
-/// For a restart after which the status no longer holds the message.
+/// After a restart, if the status no longer holds the message.
 pub(crate) fn refused_before(refusal: &Refusal) -> Why {
     let todo = match refusal.reason {
         Reason::CreateRefused => "Correct the spec in a new Run.".to_owned(),
@@ -307,7 +296,7 @@ pub(crate) fn refused_before(refusal: &Refusal) -> Why {
     Why::new(refusal.reason, message)
 }
 
-/// Why the status shows this, as in Synced=False or Stalled=True: repeated after a restart.
+/// Why the status shows this, as in Synced=False: repeated after a restart.
 pub(crate) fn as_shown(facts: &Facts<'_>, kind: ConditionType, status: &str) -> Option<Why> {
     let condition = find(&facts.status().conditions, kind).filter(|c| c.status == status)?;
     let reason = Reason::named(&condition.reason)?;
@@ -320,49 +309,36 @@ pub(crate) fn ended(
     cancel_cause: Option<CancelCause>,
     state: &str,
 ) -> (Phase, Why) {
-    let state = cut(state, 64);
+    let ended_as = format!("The run ended as {}.", cut(state, 64));
     let again = run_again(facts);
-    let (phase, reason, message) = match (phase, cancel_cause) {
-        (Phase::Succeeded, _) => (
-            phase,
-            Reason::Succeeded,
-            format!("The run ended as {state}."),
-        ),
-        (Phase::Cancelled, Some(CancelCause::Deadline)) => (
-            Phase::Failed,
-            Reason::DeadlineExceeded,
-            "The run took longer than spec.activeDeadlineSeconds and was cancelled.".to_owned(),
-        ),
-        (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => (
-            phase,
-            Reason::Cancelled,
-            "The run was cancelled as requested.".to_owned(),
-        ),
-        (Phase::Cancelled, None) => (
-            phase,
-            Reason::CancelledElsewhere,
-            format!("The run was cancelled at the service, not by this object. {again}"),
-        ),
-        _ => (
-            Phase::Failed,
-            Reason::Failed,
-            format!("The run ended as {state}. {again}"),
-        ),
-    };
-    (phase, Why::new(reason, message))
+    match (phase, cancel_cause) {
+        (Phase::Succeeded, _) => (phase, Why::new(Reason::Succeeded, ended_as)),
+        (Phase::Cancelled, Some(CancelCause::Deadline)) => {
+            let message = "The run took longer than spec.activeDeadlineSeconds and was cancelled.";
+            (Phase::Failed, Why::new(Reason::DeadlineExceeded, message))
+        }
+        (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => {
+            let message = "The run was cancelled as requested.";
+            (phase, Why::new(Reason::Cancelled, message))
+        }
+        (Phase::Cancelled, None) => {
+            let message =
+                format!("The run was cancelled at the service, not by this object. {again}");
+            (phase, Why::new(Reason::CancelledElsewhere, message))
+        }
+        _ => {
+            let message = format!("{ended_as} {again}");
+            (Phase::Failed, Why::new(Reason::Failed, message))
+        }
+    }
 }
 
 pub(crate) fn run_lost(facts: &Facts<'_>) -> (Phase, Why) {
-    (
-        Phase::Failed,
-        Why::new(
-            Reason::RunNotFound,
-            format!(
-                "The service answered several times that this run doesn't exist. Nothing is submitted again. {} When this object is deleted, the service is asked once more; with spec.deletionPolicy: Orphan it is not.",
-                run_again(facts)
-            ),
-        ),
-    )
+    let again = run_again(facts);
+    let message = format!(
+        "The service answered several times that this run doesn't exist. Nothing is submitted again. {again} When this object is deleted, the service is asked once more; with spec.deletionPolicy: Orphan it is not."
+    );
+    (Phase::Failed, Why::new(Reason::RunNotFound, message))
 }
 
 pub(crate) fn at_the_service(
@@ -373,40 +349,30 @@ pub(crate) fn at_the_service(
     if cancel_cause.is_some()
         && let Some(failed) = facts.failures_of(Call::Cancel)
     {
-        return Why::new(
-            failed.last.reason(),
-            format!(
-                "The cancellation is retried. {}",
-                failed.last.failure.sentence()
-            ),
-        );
+        let what = failed.last.failure.sentence();
+        let message = format!("The cancellation is retried. {what}");
+        return Why::new(failed.last.reason(), message);
     }
-    let (reason, message) = match cancel_cause {
-        Some(CancelCause::Deletion) => (
-            Reason::Cancelling,
-            "The object is being deleted; its run is being cancelled.",
-        ),
-        Some(CancelCause::Request) => (
-            Reason::Cancelling,
-            "Cancelling the run as requested by spec.cancel.",
-        ),
-        Some(CancelCause::Deadline) => (
-            Reason::DeadlineExceeded,
-            "spec.activeDeadlineSeconds has passed; the run is being cancelled.",
-        ),
-        None if cancelling => (
-            Reason::Cancelling,
-            "The run is being cancelled at the service.",
-        ),
-        None => (Reason::Active, "The run is at the service."),
+    let message = match cancel_cause {
+        Some(CancelCause::Deletion) => "The object is being deleted; its run is being cancelled.",
+        Some(CancelCause::Request) => "Cancelling the run as requested by spec.cancel.",
+        Some(CancelCause::Deadline) => {
+            "spec.activeDeadlineSeconds has passed; the run is being cancelled."
+        }
+        None if cancelling => "The run is being cancelled at the service.",
+        None => "The run is at the service.",
+    };
+    let reason = match cancel_cause {
+        Some(CancelCause::Deadline) => Reason::DeadlineExceeded,
+        Some(CancelCause::Deletion | CancelCause::Request) => Reason::Cancelling,
+        None if cancelling => Reason::Cancelling,
+        None => Reason::Active,
     };
     Why::new(reason, message)
 }
 
 pub(crate) fn stale(failed: &CallFailures) -> Why {
-    let message = format!(
-        "The run can't be read; the read is retried. {}",
-        failed.last.failure.sentence()
-    );
+    let what = failed.last.failure.sentence();
+    let message = format!("The run can't be read; the read is retried. {what}");
     Why::new(failed.last.reason(), message)
 }

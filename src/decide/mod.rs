@@ -43,5 +43,5 @@ pub mod workspace;
 pub use decision::{Decision, Effect, Follow, MetadataChange};
 pub use events::EventDraft;
 pub use inputs::{CallDelay, Inputs, Session, Settings, Stream, WorkspaceView, elsewhere};
-pub use memory::{Learned, Learning, Memory};
+pub use memory::{Memory, Report, ReportContext};
 pub use run::decide;

@@ -1,8 +1,9 @@
 //! `spec.ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 //!
-//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again. Such an object
-//! is not deleted by its TTL. Detected by the marks that these tools leave on applied objects. A mark that only looks like
-//! theirs keeps an object that could be deleted, which costs nothing; the opposite mistake costs a run.
+//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: an object with
+//! their marks stays. A mark that only looks like theirs costs nothing; the opposite mistake costs a run.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,8 +25,7 @@ pub(crate) fn expiry(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// Time of the wall clock at which the TTL deletes the object. None if a GitOps tool would re-create it and run it
-/// again: adding or removing that tool's marks changes the object and so requeues it.
+/// Time of the wall clock at which the TTL deletes the object; none if a GitOps tool would re-create it.
 pub(crate) fn due(facts: &Facts<'_>) -> Option<Timestamp> {
     if kept_by(facts).is_some() {
         return None;
@@ -35,8 +35,7 @@ pub(crate) fn due(facts: &Facts<'_>) -> Option<Timestamp> {
     Some(after_stored(ended.0, ttl))
 }
 
-/// Records which tool keeps a Run that has ended past its TTL. It is part of the write of the end; later changes of
-/// marks or TTL cost one more write.
+/// Records which tool keeps a Run that has ended past its TTL.
 pub(crate) fn record_keeper(facts: &Facts<'_>, status: &mut RunStatus) {
     if is_true(&status.conditions, ConditionType::Finished) && !facts.deleting() {
         status.kept_by = kept_by(facts).map(|by| by.to_string());
@@ -58,39 +57,27 @@ pub struct Tracker {
     pub mark: &'static str,
 }
 
-/// The tool that would re-create this object if it were deleted.
-///
-/// Hooks are excluded: their tool creates them at each sync or upgrade in any case, and at no other time. Deleting one
-/// runs nothing that would not run anyway. Flux applies a manifest even if it is a hook for Argo CD or Helm.
+/// The tool that would re-create this object if it were deleted. Not a hook's, which creates it at each sync or upgrade
+/// in any case. Flux applies a manifest even if it is a hook for Argo CD or Helm.
 pub fn tracked_by(meta: &ObjectMeta) -> Option<Tracker> {
-    let label = |name: &str| meta.labels.as_ref().is_some_and(|l| l.contains_key(name));
-    let annotation = |name: &str| {
-        meta.annotations
-            .as_ref()
-            .is_some_and(|a| a.contains_key(name))
-    };
-    let found = |tool, mark, there: bool| there.then_some(Tracker { tool, mark });
+    let (labels, annotations) = (meta.labels.as_ref(), meta.annotations.as_ref());
+    let helm_hook = has(annotations, names::HELM_HOOK);
+    let argo_hook = helm_hook || has(annotations, names::ARGO_HOOK);
+    let marks = [
+        ("Flux", names::FLUX_KUSTOMIZATION, labels, false),
+        ("Flux", names::FLUX_HELM, labels, helm_hook),
+        ("Argo CD", names::ARGO_TRACKING, annotations, argo_hook),
+        ("Argo CD", names::ARGO_INSTANCE, labels, argo_hook),
+        ("Helm", names::HELM_RELEASE, annotations, helm_hook),
+        ("Argo CD", names::INSTANCE, labels, argo_hook),
+    ];
+    let mut found = marks.into_iter();
+    let (tool, mark, ..) = found.find(|(_, mark, on, hook)| !hook && has(*on, mark))?;
+    Some(Tracker { tool, mark })
+}
 
-    let helm_hook = annotation(names::HELM_HOOK);
-    let argo_hook = annotation(names::ARGO_HOOK) || helm_hook;
-    let argo = |mark, there| found("Argo CD", mark, there && !argo_hook);
-    let of_helm = !helm_hook;
-    found(
-        "Flux",
-        names::FLUX_KUSTOMIZATION,
-        label(names::FLUX_KUSTOMIZATION),
-    )
-    .or_else(|| found("Flux", names::FLUX_HELM, label(names::FLUX_HELM) && of_helm))
-    .or_else(|| argo(names::ARGO_TRACKING, annotation(names::ARGO_TRACKING)))
-    .or_else(|| argo(names::ARGO_INSTANCE, label(names::ARGO_INSTANCE)))
-    .or_else(|| {
-        found(
-            "Helm",
-            names::HELM_RELEASE,
-            annotation(names::HELM_RELEASE) && of_helm,
-        )
-    })
-    .or_else(|| argo(names::INSTANCE, label(names::INSTANCE)))
+fn has(marks: Option<&BTreeMap<String, String>>, name: &str) -> bool {
+    marks.is_some_and(|marks| marks.contains_key(name))
 }
 
 /// As in `Argo CD (argocd.argoproj.io/tracking-id)`.

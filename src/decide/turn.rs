@@ -8,7 +8,7 @@ use crate::api::{Intent, Run, RunStatus};
 use super::{
     Decision, Effect, EventDraft, Follow,
     failure::{Call, Failure, RunView},
-    memory::{Learned, Learning, Memory},
+    memory::{Memory, Report, ReportContext},
 };
 
 /// A version of an object.
@@ -265,7 +265,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     }
 
     /// Records what became of a step.
-    pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: Learning<'_>) {
+    pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: ReportContext<'_>) {
         let releases = matches!(step, Step::Act(Effect::Release { .. }));
         match &outcome {
             Outcome::Written(written) if releases => {
@@ -283,12 +283,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         }
         match step {
             Step::WriteStatus { shown, .. } => self.memory.change(|memory| {
-                memory.learn(Learned::StatusWritten, with);
+                memory.record(Report::StatusWritten, with);
                 memory.event_buffer.written(*shown);
             }),
             Step::Act(Effect::WriteIntent { intent, clean, .. }) => {
                 let (intent, clean) = (Intent::clone(intent), *clean);
-                self.learn(Learned::IntentWritten { intent, clean }, with);
+                self.record(Report::IntentWritten { intent, clean }, with);
             }
             _ => {}
         }
@@ -302,24 +302,20 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     }
 
     /// Records that a call is sent.
-    pub fn sent(&mut self, call: Call, with: Learning<'_>) {
+    pub fn sent(&mut self, call: Call, with: ReportContext<'_>) {
         self.call = CallProgress::InFlight;
-        match call {
-            Call::Create => self.learn(Learned::SubmitStarted, with),
-            Call::Get => self.learn(Learned::RefreshStarted, with),
-            Call::Cancel | Call::Version | Call::Workspace => {}
-        }
+        self.record(Report::Sent(call), with);
     }
 
     /// Records the answer to the call, or its failure.
-    pub fn answered(&mut self, call: Call, answer: Result<RunView, Failure>, with: Learning<'_>) {
+    pub fn answered(
+        &mut self,
+        call: Call,
+        answer: Result<RunView, Failure>,
+        with: ReportContext<'_>,
+    ) {
         self.given_up();
-        match call {
-            Call::Create => self.learn(Learned::Submitted(answer), with),
-            Call::Get => self.learn(Learned::Refreshed(answer), with),
-            Call::Cancel => self.learn(Learned::CancelAnswered(answer), with),
-            Call::Version | Call::Workspace => {}
-        }
+        self.record(Report::Answered(call, answer), with);
     }
 
     /// Records that the call has ended and nothing is known of its outcome.
@@ -327,8 +323,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         self.call = CallProgress::Ended;
     }
 
-    fn learn(&mut self, learned: Learned, with: Learning<'_>) {
-        self.memory.change(|memory| memory.learn(learned, with));
+    fn record(&mut self, report: Report, with: ReportContext<'_>) {
+        self.memory.change(|memory| memory.record(report, with));
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use run_operator::{
     api::{Contract, Run, RunSpec, RunStatus, WorkspaceKind, finalizer, status::ResolvedWorkspace},
     decide::{
-        Learned, Learning, Memory,
+        Memory, Report, ReportContext,
         turn::{Remembers, Version},
     },
 };
@@ -160,13 +160,13 @@ impl Remembers for Remembered {
 }
 
 /// The context that a process needs for an observation of an object.
-pub(crate) fn learning<T>(
+pub(crate) fn report_context<T>(
     number: u8,
     session: u64,
     now: i64,
-    learn: impl FnOnce(Learning<'_>) -> T,
+    learn: impl FnOnce(ReportContext<'_>) -> T,
 ) -> T {
-    learn(Learning {
+    learn(ReportContext {
         contract: &CONTRACT,
         uid: &uid(number),
         session,
@@ -184,9 +184,9 @@ impl Remembered {
         }
     }
 
-    pub(crate) fn learn(&mut self, news: Learned, number: u8, session: u64, now: i64) {
-        learning(number, session, now, |with| {
-            self.change(|memory| memory.learn(news, with));
+    pub(crate) fn record(&mut self, news: Report, number: u8, session: u64, now: i64) {
+        report_context(number, session, now, |with| {
+            self.change(|memory| memory.record(news, with));
         });
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use run_operator::api::intent::IntentRecord;
 use run_operator::decide::{
-    Effect, Follow, Inputs, Learned, Session, Settings, Stream, WorkspaceView,
+    Effect, Follow, Inputs, Report, Session, Settings, Stream, WorkspaceView,
     claims::{KeyClaim, created},
     decide,
     stream::StreamEnd,
@@ -176,11 +176,11 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Follow::Finish => {
             entry.streaming = false;
             for news in [
-                Learned::ReadingOn,
-                Learned::StreamOpened,
-                Learned::StreamEnded(StreamEnd::Closed),
+                Report::ReadingOn,
+                Report::StreamOpened,
+                Report::StreamEnded(StreamEnd::Closed),
             ] {
-                entry.run.memory.learn(news, number, 0, now);
+                entry.run.memory.record(news, number, 0, now);
             }
         }
     }

@@ -1,8 +1,7 @@
 //! The last events of a run that has ended: waited for with the finalizer, within a bound.
 
 use run_operator::decide::{
-    Follow, Learned, Stream, WorkspaceView, event_buffer::Received, failure::Call,
-    stream::StreamEnd,
+    Follow, Report, Stream, WorkspaceView, event_buffer::Received, failure::Call, stream::StreamEnd,
 };
 
 use crate::support::{CONTRACT, Case, at, not_ready, session, view};
@@ -19,7 +18,7 @@ fn event(case: &mut Case, id: &str, state: Option<&str>) -> bool {
 
 fn running() -> Case {
     let case = Case::new().submitted("running").got(Ok(view("running")));
-    let mut case = case.settle().stream(Learned::StreamOpened);
+    let mut case = case.settle().stream(Report::StreamOpened);
     case.stream = Stream::Open;
     case
 }
@@ -40,7 +39,7 @@ fn waits(case: &Case) -> bool {
 fn an_end_streamed_before_the_close_is_released_without_waiting() {
     let mut case = running();
     event(&mut case, "1", Some("succeeded"));
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     let case = case.got(Ok(view("succeeded"))).settle();
     assert!(!waits(&case));
     assert_eq!(case.run.status.as_ref().unwrap().event_count, Some(1));
@@ -54,7 +53,7 @@ fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
     let status = case.run.status.clone().unwrap();
     assert_eq!(status.state.as_deref(), Some("succeeded"));
     assert!(waits(&case));
-    case = case.stream(Learned::ReadingOn);
+    case = case.stream(Report::ReadingOn);
     for (id, state) in [
         ("1", None),
         ("2", Some("running")),
@@ -67,7 +66,7 @@ fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
             "nothing is written before the last"
         );
     }
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     let written = case.clone().settle().run.status.unwrap();
     assert_eq!(written.event_count, Some(3));
     assert_eq!(written.last_event_id.as_deref(), Some("3"));
@@ -86,7 +85,7 @@ fn an_event_received_during_the_last_get_precedes_the_release() {
     event(&mut case, "1", Some("done"));
     case = case.sent(Call::Get);
     event(&mut case, "2", Some("succeeded"));
-    case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     let case = case.answered(Call::Get, Ok(view("succeeded")));
     assert_eq!(case.settled().event_count, Some(2));
     assert_eq!(case.does(), "release");
@@ -97,20 +96,18 @@ fn an_event_received_during_the_last_get_precedes_the_release() {
 fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     let mut case = running();
     event(&mut case, "1", Some("running"));
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     let case = case.got(Ok(view("succeeded"))).settle();
     assert!(waits(&case), "it may hand out its events in portions");
-    let mut case = case
-        .stream(Learned::ReadingOn)
-        .stream(Learned::StreamOpened);
+    let mut case = case.stream(Report::ReadingOn).stream(Report::StreamOpened);
     event(&mut case, "2", None);
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     assert!(waits(&case), "there was something new");
-    let case = case.stream(Learned::StreamOpened);
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Broken));
+    let case = case.stream(Report::StreamOpened);
+    let case = case.stream(Report::StreamEnded(StreamEnd::Broken));
     assert!(waits(&case), "it broke");
-    let case = case.stream(Learned::StreamOpened);
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamOpened);
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     assert!(!waits(&case.clone().settle()));
     assert_eq!(case.settled().event_count, Some(2));
 }
@@ -118,7 +115,7 @@ fn a_stream_that_was_closed_behind_another_event_is_read_on() {
 /// Proves: P-last-events
 #[test]
 fn the_last_events_are_waited_for_for_ten_seconds() {
-    let mut case = ended().stream(Learned::ReadingOn);
+    let mut case = ended().stream(Report::ReadingOn);
     assert_eq!(case.decide().requeue_at, Some(at(10)));
     event(&mut case, "1", None);
     assert!(waits(&case.clone().at(9)));
@@ -133,8 +130,8 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
     let mut polled = ended();
     polled.stream = Stream::Waiting { since: at(0) };
     let refused = ended()
-        .stream(Learned::ReadingOn)
-        .stream(Learned::StreamEnded(StreamEnd::Refused));
+        .stream(Report::ReadingOn)
+        .stream(Report::StreamEnded(StreamEnd::Refused));
     let mut elsewhere = session(2);
     elsewhere.resolved.identity = Some("another".into());
     let cases = [
@@ -161,12 +158,10 @@ fn a_restart_before_the_release_reads_events_from_the_cursor() {
         assert!(waits(&case.clone().view(view)));
     }
     assert_eq!(case.tracked.memory.event_buffer.cursor(), Some("1"));
-    let mut case = case
-        .stream(Learned::ReadingOn)
-        .stream(Learned::StreamOpened);
+    let mut case = case.stream(Report::ReadingOn).stream(Report::StreamOpened);
     assert!(!event(&mut case, "1", Some("running")), "a replay");
     event(&mut case, "2", Some("succeeded"));
-    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Report::StreamEnded(StreamEnd::Closed));
     assert_eq!(case.settled().event_count, Some(2));
     assert_eq!(case.does(), "release");
 }

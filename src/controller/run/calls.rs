@@ -81,7 +81,7 @@ impl Task {
             },
         };
         entry.stop_waiting();
-        let with = entry.learning(&ctx.config.contract, session.number);
+        let with = entry.report_context(&ctx.config.contract, session.number);
         entry.with(|state| state.run.sent(self.call, with));
         Begun::Call(self.run(session, permit).boxed())
     }
@@ -121,7 +121,7 @@ impl Task {
         let contract = &ctx.config.contract;
         let failed = answer.clone().err();
         let failed = failed.map(|failure| FailedCall::new(self.call, failure, contract));
-        let with = entry.learning(contract, session.number);
+        let with = entry.report_context(contract, session.number);
         entry.with(|state| state.run.answered(self.call, answer, with));
         // Afterwards: policy uses the memory to decide on the capacity freed here.
         permit.ended(Capacity::after(failed.as_ref()));

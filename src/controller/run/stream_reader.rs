@@ -19,7 +19,7 @@ use crate::controller::{
     },
 };
 use crate::decide::{
-    Learned, Stream, delays,
+    Report, Stream, delays,
     event_buffer::Received,
     failure::{Call, Capacity, FailedCall, Failure},
     stream::{self, Ended, StreamEnd},
@@ -194,7 +194,7 @@ impl StreamReader {
                 return Duration::ZERO;
             }
             End::Closed { pause } => {
-                self.learn(Learned::StreamEnded(StreamEnd::Closed));
+                self.record(Report::StreamEnded(StreamEnd::Closed));
                 (None, pause)
             }
             End::Failed(failed) => (Some(failed), None),
@@ -205,7 +205,7 @@ impl StreamReader {
                     Some(_) => StreamEnd::Refused,
                     None => StreamEnd::Broken,
                 };
-                self.learn(Learned::StreamEnded(last));
+                self.record(Report::StreamEnded(last));
                 (Some(failed), None)
             }
         };
@@ -246,10 +246,10 @@ impl StreamReader {
         self.enqueue();
     }
 
-    fn learn(&self, learned: Learned) {
-        let with = self.entry.learning(&self.ctx.config.contract, 0);
+    fn record(&self, report: Report) {
+        let with = self.entry.report_context(&self.ctx.config.contract, 0);
         self.entry
-            .with(|state| state.run.memory.learn(learned, with));
+            .with(|state| state.run.memory.record(report, with));
     }
 
     /// A part of `over` that depends on the object's uid.
@@ -300,7 +300,7 @@ impl StreamReader {
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
         }
-        self.learn(Learned::StreamOpened);
+        self.record(Report::StreamOpened);
         self.entry.with(|state| state.streaming = Stream::Open);
         Ok(Box::new(stream))
     }

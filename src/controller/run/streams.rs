@@ -13,7 +13,7 @@ use crate::controller::{
         workspaces::WorkspaceState,
     },
 };
-use crate::decide::{Follow, Learned, Stream};
+use crate::decide::{Follow, Report, Stream};
 use crate::service::RunId;
 
 use super::stream_reader::StreamReader;
@@ -32,12 +32,12 @@ pub(crate) fn follow(
         // Policy has just found this session to be one of the Run's place.
         Follow::Open => open(workspace.view.place()),
         Follow::Finish => {
-            let with = entry.learning(&ctx.config.contract, 0);
+            let with = entry.report_context(&ctx.config.contract, 0);
             let begins = entry.with(|state| {
                 let memory = &mut state.run.memory;
                 let begins = !memory.last_events.reading_on();
                 if begins {
-                    memory.learn(Learned::ReadingOn, with);
+                    memory.record(Report::ReadingOn, with);
                 }
                 begins
             });

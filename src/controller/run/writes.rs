@@ -66,7 +66,9 @@ impl Target<'_> {
     fn took(&self, step: &Step, outcome: Outcome<Run>) {
         let session = self.decided.workspace.session.as_ref();
         let session = session.map_or(0, |session| session.number);
-        let with = self.entry.learning(&self.ctx.config.contract, session);
+        let with = self
+            .entry
+            .report_context(&self.ctx.config.contract, session);
         self.entry.took(step, outcome, with);
     }
 
@@ -133,7 +135,7 @@ pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
         Found::Exists(None) | Found::Unknown => {}
         Found::Deleted => {
             let new = !entry.with(|state| state.run.deleted());
-            let with = entry.learning(&ctx.config.contract, 0);
+            let with = entry.report_context(&ctx.config.contract, 0);
             entry.took(&Step::ReadLive, Outcome::Gone, with);
             entry.close_stream();
             if new && entry.with(|state| state.run.owes()) {

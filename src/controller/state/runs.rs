@@ -10,7 +10,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 use crate::api::{Contract, Run};
 use crate::clock::{now, wall};
 use crate::decide::{
-    Learning, Memory, Stream,
+    Memory, ReportContext, Stream,
     turn::{Outcome, Step, TrackedRun},
 };
 use crate::util::lock;
@@ -160,7 +160,7 @@ impl RunEntry {
     }
 
     /// Records what became of a step.
-    pub fn took(&self, step: &Step, mut outcome: Outcome<Run>, with: Learning<'_>) {
+    pub fn took(&self, step: &Step, mut outcome: Outcome<Run>, with: ReportContext<'_>) {
         self.with(|state| {
             if let Outcome::Written(run) = &mut outcome {
                 if let Some(older) = state.run.latest()
@@ -175,8 +175,8 @@ impl RunEntry {
     }
 
     /// Inputs for recording something about this Run in memory now. `session`: the number of the one it was learnt in.
-    pub fn learning<'a>(&'a self, contract: &'a Contract, session: u64) -> Learning<'a> {
-        Learning {
+    pub fn report_context<'a>(&'a self, contract: &'a Contract, session: u64) -> ReportContext<'a> {
+        ReportContext {
             contract,
             uid: &self.uid,
             session,

@@ -1,10 +1,9 @@
-//! A Run that has ended. Terminal is absorbing: no further call is made, also after a restart. There are two
-//! exceptions: the stream is read for the last events while the finalizer is there, and a run that the service denied
-//! is asked for once more when its object is deleted.
+//! A Run that has ended. Terminal is absorbing: no further call is made, also after a restart. But the stream is read
+//! for the last events before the release, and a run that the service denied is asked for once more at the deletion.
 
 use jiff::Timestamp;
 
-use crate::api::{Phase, Reason, RunStatus, intent::End};
+use crate::api::{Reason, RunStatus, intent::End};
 use crate::decide::{
     conditions::{Conditions, Why},
     decision::{Decision, Effect, Follow},
@@ -17,17 +16,15 @@ use crate::decide::{
 use super::submitted;
 
 pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
-    let next = next(facts);
-    let follow = match next.follow {
-        Follow::Finish => Follow::Finish,
-        Follow::Keep | Follow::Open | Follow::Close => Follow::Close,
-    };
-    Decision { follow, ..next }
+    let mut decision = next(facts);
+    if decision.follow != Follow::Finish {
+        decision.follow = Follow::Close;
+    }
+    decision
 }
 
 fn next(facts: &Facts<'_>) -> Decision {
-    let phase = facts.status().phase.filter(|p| p.terminal());
-    let Some(phase) = phase else {
+    let Some(phase) = facts.status().phase.filter(|p| p.terminal()) else {
         return rebuild(facts);
     };
     if facts.end_reason() == Some(Reason::RunNotFound) {
@@ -43,11 +40,14 @@ fn next(facts: &Facts<'_>) -> Decision {
         };
     }
     if facts.has_finalizer() {
+        let end = End {
+            run_id: facts.status().run_id.clone(),
+            phase,
+            reason: facts.end_reason().unwrap_or(phase.reason()),
+        };
         return Decision {
             status: current(facts, true),
-            ..Decision::act(Effect::Release {
-                end: Some(end(facts, phase)),
-            })
+            ..Decision::act(Effect::Release { end: Some(end) })
         };
     }
     if facts.deleting() {
@@ -74,17 +74,8 @@ fn at_rest(facts: &Facts<'_>) -> Decision {
     }
 }
 
-fn end(facts: &Facts<'_>, phase: Phase) -> End {
-    let reason = facts.end_reason().unwrap_or(phase.reason());
-    End {
-        run_id: facts.status().run_id.clone(),
-        phase,
-        reason,
-    }
-}
-
-/// The status of a Run that has ended changes in three ways only: it follows the generation, it shows if the TTL
-/// applies, and with `events` it shows the last events. These wait for no GET: no change can follow the end.
+/// The status of a Run that has ended changes only in its generation, in whether the TTL applies, and with `events` in the
+/// last events. These wait for no GET: no change can follow the end.
 fn current(facts: &Facts<'_>, events: bool) -> Option<RunStatus> {
     if facts.deleting() {
         return None;
@@ -102,9 +93,8 @@ fn current(facts: &Facts<'_>, events: bool) -> Option<RunStatus> {
     (status != *facts.status()).then_some(status)
 }
 
-/// Rebuilds a status that was lost after the end from the intent, without a call then or later. A run that the service
-/// denied is asked for again, so that end is never stored in an intent. If an intent holds it, someone with permission
-/// to edit Runs wrote it, to have a run of their choice cancelled.
+/// Rebuilds a status that was lost after the end from the intent, without a call then or later. A denied run's end is
+/// never stored in an intent: one who may edit Runs wrote it there, to have a run of their choice cancelled.
 fn rebuild(facts: &Facts<'_>) -> Decision {
     if facts.deleted_without_release {
         // No object is left to write to.
@@ -131,9 +121,8 @@ fn rebuild(facts: &Facts<'_>) -> Decision {
     Decision::write(facts.with_conditions(status, &Conditions::Ended { phase, why }))
 }
 
-/// Time until which the finalizer of a Run that has ended waits for its last events; `None` if it doesn't wait. An
-/// object that is being deleted doesn't wait: its status is no longer read.
-pub(crate) fn awaited_until(facts: &Facts<'_>) -> Option<Timestamp> {
+/// Time until which the finalizer of a Run that has ended waits for its last events, unless the object is being deleted.
+fn awaited_until(facts: &Facts<'_>) -> Option<Timestamp> {
     let last = &facts.memory.last_events;
     let over = facts.deleting() || facts.run_id().is_none() || last.over();
     if over || matches!(facts.stream, Stream::Waiting { .. }) || !can_be_had(facts) {
@@ -145,8 +134,7 @@ pub(crate) fn awaited_until(facts: &Facts<'_>) -> Option<Timestamp> {
 
 /// Whether a stream can be opened where the run lives. After a start the Workspace is not known yet.
 fn can_be_had(facts: &Facts<'_>) -> bool {
-    let known = pins(facts).next().is_some();
-    known
+    pins(facts).next().is_some()
         && match facts.workspace {
             WorkspaceView::Unknown => true,
             WorkspaceView::Ready(session) => moved(facts, session).is_none(),

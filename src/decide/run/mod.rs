@@ -1,4 +1,4 @@
-//! Policy of one Run: from the inputs state to a status and one effect.
+//! Policy of one Run: from the inputs to a status and one effect.
 
 mod ended;
 mod schedule;
@@ -27,11 +27,9 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         let after = decision.status.as_ref().unwrap_or(before);
         let (contract, now) = (inputs.contract, inputs.now);
         let changes = events::of_run(before, after, contract, now, inputs.wall);
-        decision.events.extend(changes);
-        if inputs.settings.service_events {
-            let latest = events::of_service(before, after, now);
-            decision.events.extend(latest);
-        }
+        let latest = events::of_service(before, after, now);
+        let latest = latest.filter(|_| inputs.settings.service_events);
+        decision.events.extend(changes.into_iter().chain(latest));
     }
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {
@@ -55,16 +53,14 @@ fn next(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// A Run that has ended and was released, and for which policy does nothing more before its TTL, unless its object
-/// changes.
+/// A Run that has ended and was released: policy does nothing more before its TTL, unless the object changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// Time of the wall clock at which its TTL deletes it; `None` without a TTL, or if a GitOps tool keeps it.
     pub expires: Option<Timestamp>,
 }
 
-/// Whether a Run is settled. This is no rule of its own: policy itself is asked whether it has a status or an effect left.
-/// An Event that is lost is no reason to keep it.
+/// Asks policy itself whether it has a status or an effect left. An Event that is lost is no reason to keep a Run.
 pub fn settled(inputs: &Inputs<'_>) -> Option<Settled> {
     let facts = Facts::of(inputs);
     if !facts.ended() || facts.has_finalizer() || facts.deleting() {

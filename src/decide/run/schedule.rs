@@ -29,7 +29,8 @@ pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str)
         Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(facts, remote),
         None => None,
     };
-    let refresh = refresh_at(facts);
+    let regular = regular_at(facts);
+    let refresh = hinted_at(facts).map_or(regular, |at| at.min(regular));
     let run_id = run_id.to_owned();
     if cancel.is_some_and(|at| at <= facts.now) {
         return Decision::act(Effect::Cancel { run_id });
@@ -60,10 +61,8 @@ fn deletion_done(facts: &Facts<'_>, remote: &RemoteState) -> Option<Vec<EventDra
 
 /// Time of the last GET, if it denied the run's existence.
 fn denied_at(facts: &Facts<'_>) -> Option<Timestamp> {
-    facts
-        .failures_of(Call::Get)
-        .filter(|t| t.last.class == Class::Refused(Reason::RunNotFound))
-        .map(|t| t.at)
+    let failed = facts.failures_of(Call::Get)?;
+    (failed.last.class == Class::Refused(Reason::RunNotFound)).then_some(failed.at)
 }
 
 /// Time at which the run is cancelled or cancelled again; `None` while a cancellation is in progress.
@@ -102,9 +101,8 @@ fn gap(facts: &Facts<'_>) -> Duration {
     delays::poll_interval(count, settings.poll_min, settings.poll_max, seed)
 }
 
-/// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
-/// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
-/// minutes of process time must have passed as well.
+/// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted cancel:
+/// by the wall clock, since both times are stored, and in the process that cancelled by process time as well.
 fn cancelled_long_enough(facts: &Facts<'_>, remote: &RemoteState) -> bool {
     let stored = facts.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let Some(accepted) = stored.max(facts.memory.cancel.accepted_at) else {
@@ -113,25 +111,19 @@ fn cancelled_long_enough(facts: &Facts<'_>, remote: &RemoteState) -> bool {
     let answered = facts.memory.cancel.answered_at;
     let waited = |s: &Reading| answered.is_none_or(|at| long_enough(at, s.at));
     let deleted = facts.deletion_requested_at();
-    let seen_since = |s: &Reading| {
+    let read_since = |s: &Reading| {
         s.by_get
             && long_enough(accepted, s.wall)
             && deleted.is_none_or(|at| long_enough(at, s.wall))
             && waited(s)
     };
     remote.class == Some(StateClass::Cancelling)
-        && facts.memory.reading.as_ref().is_some_and(seen_since)
+        && facts.memory.reading.as_ref().is_some_and(read_since)
 }
 
 /// Whether a GET came five minutes after the time it waited for.
 fn long_enough(since: Timestamp, read: Timestamp) -> bool {
     read >= later(since, CANCEL_GRACE)
-}
-
-/// Time of the next read: the regular time, or earlier for a hint.
-fn refresh_at(facts: &Facts<'_>) -> Timestamp {
-    let regular = regular_at(facts);
-    hinted_at(facts).map_or(regular, |at| at.min(regular))
 }
 
 /// Time at which a hint leads to a GET. A failed GET doesn't delay the next hint, except after a 401, a 429 or a
@@ -165,18 +157,18 @@ fn regular_at(facts: &Facts<'_>) -> Timestamp {
         // The end that an event names will show soon.
         gets_behind_event => gets_behind_event.saturating_sub(1),
     };
-    let longest = settings.poll_max;
+    let (shortest, longest) = (settings.poll_min, settings.poll_max);
     let (since, quiet, longest) = match facts.stream {
         Stream::Open if memory.gets_behind_event == 0 => (read.at, u32::MAX, longest),
         Stream::Open | Stream::Closed => (read.at, quiet, longest),
         // Until then the stream delivered the changes.
         Stream::Waiting { since } => {
-            let longest = longest.min(UNSTREAMED).max(settings.poll_min);
+            let longest = longest.min(UNSTREAMED).max(shortest);
             (since.max(read.at), quiet, longest)
         }
     };
     let seed = delays::seed(facts.uid, memory.quiet_polls);
-    let wait = delays::poll_interval(quiet, settings.poll_min, longest, seed);
+    let wait = delays::poll_interval(quiet, shortest, longest, seed);
     later(since, wait)
 }
 

@@ -1,5 +1,5 @@
-//! The status that a decision writes: conditions, values in force, latest error; and of a run at the service its state,
-//! combined with the requested state, and whether the mirror is stale.
+//! The status that a decision writes, and the state of a run at the service: the mirrored one, the requested one, and
+//! whether the mirror is stale.
 
 use std::time::Duration;
 
@@ -50,35 +50,24 @@ impl<'a> Facts<'a> {
             .refusal
             .filter(|r| intent.is_none_or(|i| refusal_is_for_this_epoch(r, i)));
         status.last_error = self.last_error();
-        if let Some(id) = self
-            .worst()
-            .and_then(|t| t.last.failure.request_id.as_ref())
-        {
+        let failed = self.worst();
+        if let Some(id) = failed.and_then(|t| t.last.failure.request_id.as_ref()) {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
         if matches!(conditions, Conditions::Ended { .. }) {
-            status.completion_time = status
-                .completion_time
-                .or_else(|| Some(whole_seconds(self.wall)));
+            let completed = &mut status.completion_time;
+            completed.get_or_insert_with(|| whole_seconds(self.wall));
         }
-        apply(
-            &mut status,
-            conditions,
-            spec.ready_when(),
-            self.generation(),
-            self.wall,
-        );
+        let (ready_when, generation) = (spec.ready_when(), self.generation());
+        apply(&mut status, conditions, ready_when, generation, self.wall);
         ttl::record_keeper(self, &mut status);
         status
     }
 
     /// The latest failure that is worth showing.
     fn worst(&self) -> Option<&'a CallFailures> {
-        self.memory
-            .failures
-            .iter()
-            .filter(|t| !t.passing())
-            .max_by_key(|t| t.at)
+        let failures = self.memory.failures.iter();
+        failures.filter(|t| !t.passing()).max_by_key(|t| t.at)
     }
 
     /// The next attempt by the wall clock as it was at the failure, so that the text is the same in each reconcile.
@@ -154,11 +143,8 @@ impl RemoteState {
     }
 
     fn conditions(&self, facts: &Facts<'_>) -> Conditions {
-        if let Some((phase, why)) = &self.ended {
-            return Conditions::Ended {
-                phase: *phase,
-                why: why.clone(),
-            };
+        if let Some((phase, why)) = self.ended.clone() {
+            return Conditions::Ended { phase, why };
         }
         let cancelling = self.cancel_cause.is_some() || self.class == Some(StateClass::Cancelling);
         let why = match &self.staleness.why {
@@ -197,8 +183,8 @@ impl RemoteState {
         // Its cancellation may be sent by a process that is lost with the answer: neither a clock that is set back nor
         // another deadline may withdraw it.
         if self.cancel_cause == Some(CancelCause::Deadline) && self.ended.is_none() {
-            let seen = || whole_seconds(facts.wall);
-            status.deadline_exceeded_time.get_or_insert_with(seen);
+            let noticed = || whole_seconds(facts.wall);
+            status.deadline_exceeded_time.get_or_insert_with(noticed);
         }
         if let Some(at) = facts.memory.cancel.accepted_at {
             // The latest one: an earlier cancel without effect must not use up the time of the next.
@@ -211,8 +197,8 @@ impl RemoteState {
     }
 }
 
-/// Whether the status shows that the run is polled because all places for streams are taken. Once shown it stays until
-/// another change is written while a stream is open: waiting for a place again costs no write.
+/// Whether the status shows that the run is polled, as all places for streams are taken. Once shown it stays until another
+/// change is written while a stream is open: waiting for a place again costs no write.
 fn polled(facts: &Facts<'_>) -> bool {
     let synced = find(&facts.status().conditions, ConditionType::Synced);
     let shown = synced.is_some_and(|c| c.reason == Reason::Polled.as_str());
@@ -288,8 +274,8 @@ fn staleness(facts: &Facts<'_>) -> Staleness {
 /// The reason for staleness in the status, until something was read with the current session.
 pub(crate) fn still_stale(facts: &Facts<'_>) -> Option<Why> {
     let session = facts.workspace.session().map(|s| s.number);
-    let seen = facts.memory.reading.as_ref().map(|s| s.session);
-    if seen.is_some() && seen == session {
+    let read = facts.memory.reading.as_ref().map(|s| s.session);
+    if read.is_some() && read == session {
         return None;
     }
     shown(facts)

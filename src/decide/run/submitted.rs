@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, RunStatus, conditions::whole_seconds};
 use crate::decide::{
-    conditions::{Conditions, alike},
+    conditions::alike,
     decision::{Decision, Effect, Follow},
     delays::{EVENT_WRITES_APART, later},
     events::EventDraft,
@@ -16,7 +16,7 @@ use crate::decide::{
 use super::{
     schedule::{held_back, next_effect},
     status::RemoteState,
-    unsubmitted::{next_epoch, rebuilt_intent},
+    unsubmitted::{blocked, next_epoch, rebuilt_intent},
 };
 
 pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
@@ -35,7 +35,7 @@ pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
     }
     if let Some(other) = conflicting_run_id(facts, run_id) {
         let why = messages::run_id_conflict(facts, run_id, other);
-        return Decision::write(facts.status_with(&Conditions::Blocked(why)));
+        return blocked(facts, why);
     }
     if was_stripped(facts) {
         return repair(facts, run_id);
@@ -60,7 +60,7 @@ fn place_unknown(facts: &Facts<'_>, run_id: &str) -> Decision {
     if facts.deleting() {
         return release(facts, Vec::new());
     }
-    Decision::write(facts.status_with(&Conditions::Blocked(messages::place_unknown(run_id))))
+    blocked(facts, messages::place_unknown(run_id))
 }
 
 fn orphan(facts: &Facts<'_>, run_id: &str) -> Decision {
@@ -78,16 +78,15 @@ fn accept(facts: &Facts<'_>, run_id: &str) -> Decision {
     let mut status = facts.status().clone();
     status.run_id = Some(run_id.to_owned());
     status.workspace = status.workspace.or_else(|| pins(facts).next().cloned());
-    status.submission_time = status
-        .submission_time
-        .or_else(|| Some(whole_seconds(facts.wall)));
+    let submitted = &mut status.submission_time;
+    submitted.get_or_insert_with(|| whole_seconds(facts.wall));
     status.refusal = None;
     let remote = RemoteState::of(facts, &status);
     Decision::write(synced(facts, remote.status(facts, status)))
 }
 
-/// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
-/// process may have been the owner meanwhile, so this process's proof for its own epoch no longer counts.
+/// Puts finalizer and intent back after a replace stripped them: as a takeover, since another process may have been the
+/// owner meanwhile.
 fn repair(facts: &Facts<'_>, run_id: &str) -> Decision {
     let Some(workspace) = pins(facts).next() else {
         return place_unknown(facts, run_id);
@@ -123,10 +122,7 @@ fn mirror(facts: &Facts<'_>, run_id: &str) -> Decision {
         let next = next_effect(facts, &remote, run_id);
         held_back(facts, &mut remote, next)
     } else {
-        Decision {
-            requeue_at: remote.requeue_at(facts),
-            ..Decision::quiet()
-        }
+        Decision::quiet().requeue_at(remote.requeue_at(facts))
     };
     let full = remote.status(facts, facts.status().clone());
     let (status, write_at) = coalesce(facts, full);
@@ -168,8 +164,8 @@ fn synced(facts: &Facts<'_>, mut full: RunStatus) -> RunStatus {
     full
 }
 
-/// Delays a write that carries only events, or only another attempt of a failed call, until enough time has passed.
-/// Returns the status to write now and the requeue time for the rest.
+/// Delays a write of only events, or of only another attempt of a failed call. Returns the status to write now, or the
+/// time at which it is written.
 fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
     let stored = facts.status();
     let mut rest = RunStatus {
@@ -183,18 +179,12 @@ fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Ti
         rest.request_id.clone_from(&stored.request_id);
         rest.conditions.clone_from(&stored.conditions);
     }
-    if rest != *stored || full == *stored {
+    let written = facts.memory.written_at;
+    let due = written.map_or(facts.now, |at| later(at, EVENT_WRITES_APART));
+    if rest != *stored || full == *stored || due <= facts.now {
         return (Some(synced(facts, full)), None);
     }
-    let due = facts
-        .memory
-        .written_at
-        .map_or(facts.now, |at| later(at, EVENT_WRITES_APART));
-    if due <= facts.now {
-        (Some(synced(facts, full)), None)
-    } else {
-        (None, Some(due))
-    }
+    (None, Some(due))
 }
 
 /// Whether two statuses show the same kind of failure and the same conditions.

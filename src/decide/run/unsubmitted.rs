@@ -12,7 +12,7 @@ use crate::decide::{
     delays::later,
     events::EventDraft,
     facts::{Facts, moved, release},
-    failure::{Call, CallFailures, Class, Repeats},
+    failure::{Call, CallFailures, Class},
     inputs::{Session, WorkspaceView},
     messages,
     request::{self, CURRENT_SERIALIZER},
@@ -30,36 +30,35 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         return deleting(facts);
     }
     if facts.spec().cancelled() && facts.not_created() {
-        let why = Why::new(
-            Reason::Cancelled,
-            "Cancelled before it was submitted; no run was made.",
-        );
-        return Decision::write(facts.status_with(&Conditions::Ended {
-            phase: Phase::Cancelled,
-            why,
-        }));
+        let message = "Cancelled before it was submitted; no run was made.";
+        let why = Why::new(Reason::Cancelled, message);
+        let phase = Phase::Cancelled;
+        return Decision::write(facts.status_with(&Conditions::Ended { phase, why }));
     }
     // Another object's intent never leads to a POST automatically.
     if facts.is_copy() && !new_run_requested(facts) {
         return restored(facts);
     }
-    if suspended(facts) {
+    // Ignored once there is an intent: its proof may be unknown after a restart.
+    if facts.intent == IntentRecord::Absent && facts.spec().suspended() {
         return Decision::write(facts.status_with(&Conditions::Suspended));
     }
     if let Some(refusal) = standing_refusal(facts) {
         let final_answer = refusal.reason == Reason::CreateRefused && refusal.not_created;
+        let why = why_refused(facts, &refusal);
         if final_answer && !facts.is_copy() {
-            return ended_by(facts, refusal);
+            // These bytes can't change: a retry would get the same answer.
+            let phase = Phase::Failed;
+            return refused(facts, &Conditions::Ended { phase, why }, refusal);
         }
         if !facts.new_retry() {
-            return refused(facts, refusal);
+            return refused(facts, &Conditions::Blocked(why), refusal);
         }
     }
     with_workspace(facts)
 }
 
-/// Whether a person requested that a copy of another object be submitted as a new run. False if the status came with the
-/// other's runId: it is immutable, and the new run would be mistaken for it.
+/// Whether a person wants a copy of another object submitted. Not with the other's runId, which is immutable.
 fn new_run_requested(facts: &Facts<'_>) -> bool {
     facts.new_retry() && !facts.spec().suspended() && facts.status().run_id.is_none()
 }
@@ -71,12 +70,6 @@ fn restored(facts: &Facts<'_>) -> Decision {
         status.handled_retry = facts.retry_annotation();
     }
     Decision::write(status)
-}
-
-/// Whether `suspend` holds the submission. Once there is an intent it is ignored, since the present proof may be unknown
-/// after a restart.
-fn suspended(facts: &Facts<'_>) -> bool {
-    facts.intent == IntentRecord::Absent && facts.spec().suspended()
 }
 
 fn deleting(facts: &Facts<'_>) -> Decision {
@@ -108,10 +101,8 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
         }
         WorkspaceView::Missing => return pending(facts, messages::workspace_missing(facts)),
         _ if facts.namespace_allowed.is_some() && !namespace_may_post(facts) => {
-            return Decision {
-                requeue_at: forgotten,
-                ..blocked(facts, messages::namespace_not_allowed(facts))
-            };
+            let why = messages::namespace_not_allowed(facts);
+            return blocked(facts, why).requeue_at(forgotten);
         }
         // No Workspace detail is shown in a namespace before that namespace is known to be allowed. Except a
         // Workspace that can't be read: it doesn't show whom it allows.
@@ -125,15 +116,12 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
             let shown_at = not_shown_yet(facts, *since).filter(|_| facts.status().phase.is_some());
             let decision = match shown_at {
                 Some(_) => Decision::quiet(),
-                None => pending(
-                    facts,
-                    messages::workspace_not_ready(facts, *reason, message),
-                ),
+                None => {
+                    let why = messages::workspace_not_ready(facts, *reason, message);
+                    pending(facts, why)
+                }
             };
-            return Decision {
-                requeue_at: forgotten.into_iter().chain(shown_at).min(),
-                ..decision
-            };
+            return decision.requeue_at(forgotten.into_iter().chain(shown_at).min());
         }
         WorkspaceView::Ready(session) => session,
     };
@@ -150,10 +138,8 @@ fn invalid(view: &WorkspaceView) -> bool {
     matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::WorkspaceInvalid)
 }
 
-/// Whether a POST may be made from the object's namespace.
-///
-/// An intent grants nothing: anyone with permission to edit the object can write one. Only a deletion asks once more
-/// for the outcome of a POST, and only if this process made the intent itself while the namespace was allowed.
+/// Whether a POST may be made from the object's namespace. An intent grants nothing: anyone who may edit the object can
+/// write one. Only a deletion asks once more for the outcome of a POST, under an intent of this process.
 fn namespace_may_post(facts: &Facts<'_>) -> bool {
     let own = facts.own_intent().filter(|_| facts.deleting());
     let asks_once_more = own.is_some_and(|i| facts.owned_by_this_process(i));
@@ -164,9 +150,8 @@ fn pending(facts: &Facts<'_>, why: Why) -> Decision {
     Decision::write(facts.status_with(&Conditions::Pending(why)))
 }
 
-/// Blocks until a person acts. A retry that can't be carried out now stays unhandled: marked as handled, it would hide
-/// the reason from the next reconcile and be lost once the obstacle is removed.
-fn blocked(facts: &Facts<'_>, why: Why) -> Decision {
+/// Blocks until a person acts. A retry stays unhandled: else it would be lost once the obstacle is removed.
+pub(super) fn blocked(facts: &Facts<'_>, why: Why) -> Decision {
     Decision::write(facts.status_with(&Conditions::Blocked(why)))
 }
 
@@ -201,15 +186,12 @@ fn waiting(facts: &Facts<'_>) -> Option<RunStatus> {
 }
 
 fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Decision {
-    if failed.repeats() == Repeats::AtOnce {
+    if failed.repeats_at_once() {
         // The Workspace's own status is about to show the error of the token.
         return Decision::quiet();
     }
-    let requeue_at = Some(facts.next_attempt(failed)).filter(|at| *at > facts.now);
-    Decision {
-        requeue_at,
-        ..pending(facts, messages::retrying(facts, failed))
-    }
+    let next = Some(facts.next_attempt(failed)).filter(|at| *at > facts.now);
+    pending(facts, messages::retrying(facts, failed)).requeue_at(next)
 }
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
@@ -264,10 +246,7 @@ fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     if let Some((reason, pinned)) = moved(facts, session) {
         let why = messages::elsewhere(facts, reason, pinned, session);
         let forgotten = (!facts.not_created()).then(|| facts.when(facts.key_forgotten_at(intent)));
-        return Decision {
-            requeue_at: forgotten,
-            ..blocked(facts, why)
-        };
+        return blocked(facts, why).requeue_at(forgotten);
     }
     let body = request::body(facts.spec(), intent.serializer)
         .filter(|body| sha256(body) == intent.sha256 && facts.key() == intent.key);
@@ -352,41 +331,33 @@ fn standing_refusal(facts: &Facts<'_>) -> Option<Refusal> {
     if facts.owned_by_this_process(intent)
         && let Some(failed) = facts.failures_of(Call::Create)
     {
-        let refusal = judge(facts, intent, failed)?;
-        return Some(Refusal {
-            epoch: intent.epoch,
-            ..refusal
-        });
+        return judge(facts, intent, failed);
     }
     let stored = facts.status().refusal.clone();
     stored.filter(|refusal| refusal_is_for_this_epoch(refusal, intent))
 }
 
-/// Returns the refusal if the last answer ends the submission.
+/// The refusal, if the last answer ends the submission.
 fn judge(facts: &Facts<'_>, intent: &Intent, failed: &CallFailures) -> Option<Refusal> {
-    let ends = match (failed.last.class, failed.last.class.refusal()) {
-        (Class::Unreadable, _) => (failed.count >= VIOLATIONS).then_some(Reason::ContractViolation),
+    let (class, not_created) = (failed.last.class, facts.not_created());
+    let violates = class == Class::Unreadable && failed.count >= VIOLATIONS;
+    let reason = match class.refusal() {
+        None if violates => Reason::ContractViolation,
         // In doubt too, it is repeated only for a deletion or a retry.
-        (_, Some(Reason::ServerError)) => Some(Reason::ServerError),
-        (_, Some(reason)) => {
-            // In doubt a refusal answers only its own request, and the same POST is repeated.
-            let ends = facts.not_created() || is_lone_conflict(facts, intent, failed);
-            ends.then_some(reason)
-        }
-        (_, None) => None,
+        Some(Reason::ServerError) => Reason::ServerError,
+        // In doubt a refusal answers only its own request, and the same POST is repeated.
+        Some(reason) if not_created || is_lone_conflict(facts, intent, failed) => reason,
+        _ => return None,
     };
-    ends.map(|reason| Refusal {
+    Some(Refusal {
         reason,
-        not_created: facts.not_created(),
-        epoch: 0,
+        not_created,
+        epoch: intent.epoch,
     })
 }
 
-/// Whether this is a lone idempotency conflict, which is final.
-///
-/// It is no proof: a request that was duplicated in transit conflicts with itself. It is final all the same as the
-/// first answer of all, and as the first answer to a retry of one. Any other refusal of such a retry leaves the doubt
-/// as it was.
+/// Whether this is a lone idempotency conflict: the first answer of all, or the first to a retry of one. It is final, but
+/// no proof: a request that was duplicated in transit conflicts with itself.
 fn is_lone_conflict(facts: &Facts<'_>, intent: &Intent, failed: &CallFailures) -> bool {
     let submission = &facts.memory.submission;
     (submission.sole || repeats_conflict(facts, intent))
@@ -403,21 +374,7 @@ fn repeats_conflict(facts: &Facts<'_>, intent: &Intent) -> bool {
     })
 }
 
-fn refused(facts: &Facts<'_>, refusal: Refusal) -> Decision {
-    let conditions = Conditions::Blocked(why_refused(facts, &refusal));
-    write_refusal(facts, &conditions, refusal)
-}
-
-/// Ends the Run: the service refused these bytes, and they can't change. A retry would get the same answer.
-fn ended_by(facts: &Facts<'_>, refusal: Refusal) -> Decision {
-    let conditions = Conditions::Ended {
-        phase: Phase::Failed,
-        why: why_refused(facts, &refusal),
-    };
-    write_refusal(facts, &conditions, refusal)
-}
-
-fn write_refusal(facts: &Facts<'_>, conditions: &Conditions, refusal: Refusal) -> Decision {
+fn refused(facts: &Facts<'_>, conditions: &Conditions, refusal: Refusal) -> Decision {
     let mut status = facts.status_with(conditions);
     // Its proof must outlive this process.
     status.refusal = Some(refusal);
@@ -425,12 +382,10 @@ fn write_refusal(facts: &Facts<'_>, conditions: &Conditions, refusal: Refusal) -
 }
 
 fn why_refused(facts: &Facts<'_>, refusal: &Refusal) -> Why {
-    facts
-        .failures_of(Call::Create)
-        .map(|t| messages::refused(facts, refusal, t))
-        .or_else(|| {
-            messages::as_shown(facts, ConditionType::Stalled, "True")
-                .filter(|why| why.reason == refusal.reason)
-        })
-        .unwrap_or_else(|| messages::refused_before(refusal))
+    if let Some(failed) = facts.failures_of(Call::Create) {
+        return messages::refused(facts, refusal, failed);
+    }
+    let shown = messages::as_shown(facts, ConditionType::Stalled, "True");
+    let shown = shown.filter(|why| why.reason == refusal.reason);
+    shown.unwrap_or_else(|| messages::refused_before(refusal))
 }

@@ -27,8 +27,8 @@ fn nothing(tracked: &mut TrackedRun<Run>, lacking: bool) -> Step {
     step(tracked, lacking, Decision::quiet())
 }
 
-fn with<T>(learn: impl FnOnce(Learning<'_>) -> T) -> T {
-    learn(Learning {
+fn with<T>(learn: impl FnOnce(ReportContext<'_>) -> T) -> T {
+    learn(ReportContext {
         contract: &Contract::builtin().unwrap(),
         uid: "u",
         session: 1,

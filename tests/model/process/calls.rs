@@ -7,7 +7,7 @@ use run_operator::decide::{
 
 use super::{knows_better, look, names_an_end};
 use crate::cluster;
-use crate::object::{MOVED, Object, learning, mark, place};
+use crate::object::{MOVED, Object, mark, place, report_context};
 use crate::properties::{self, Broken, Sending};
 use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
@@ -92,7 +92,7 @@ pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effe
     let now = s.now;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
         entry.wake = Wake::Never;
-        learning(number, u64::from(session), now, |with| {
+        report_context(number, u64::from(session), now, |with| {
             entry.run.sent(kind, with);
         });
     }
@@ -130,7 +130,7 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
         }
         entry.cancel = entry.cancel.after(&packet.call, &answer);
         let call = packet.call.kind();
-        learning(number, u64::from(packet.session), now, |with| {
+        report_context(number, u64::from(packet.session), now, |with| {
             entry.run.answered(call, answer, with);
         });
         proc.leaves_place(number);

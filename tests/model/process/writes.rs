@@ -12,7 +12,7 @@ use run_operator::{
 
 use super::{Fate, ask, calls::send, look, watch};
 use crate::cluster::{self, Refused};
-use crate::object::{Object, learning};
+use crate::object::{Object, report_context};
 use crate::state::{Op, State, Wake, Write};
 
 /// Pause after the API server refused a write, in seconds.
@@ -157,7 +157,7 @@ impl Doing {
         };
         let session = proc.session();
         if let Some(entry) = proc.entry(self.uid) {
-            learning(self.uid, session, now, |with| {
+            report_context(self.uid, session, now, |with| {
                 entry.run.took(step, outcome, with);
             });
         }

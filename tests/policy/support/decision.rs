@@ -3,8 +3,7 @@
 use run_operator::{
     api::{EventReason, Intent, RunStatus},
     decide::{
-        Decision, Effect, EventDraft, Follow, Inputs, Learned, decide, stream::StreamEnd,
-        turn::Step,
+        Decision, Effect, EventDraft, Follow, Inputs, Report, decide, stream::StreamEnd, turn::Step,
     },
 };
 
@@ -58,9 +57,9 @@ impl Case {
         if self.decide().follow != Follow::Finish {
             return self;
         }
-        self.stream(Learned::ReadingOn)
-            .stream(Learned::StreamOpened)
-            .stream(Learned::StreamEnded(StreamEnd::Closed))
+        self.stream(Report::ReadingOn)
+            .stream(Report::StreamOpened)
+            .stream(Report::StreamEnded(StreamEnd::Closed))
     }
 
     /// The decided Events that this process has not published.

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Inputs, Learned, Learning, Memory, WorkspaceView, decide,
+        Decision, Effect, Inputs, Memory, Report, ReportContext, WorkspaceView, decide,
         failure::{Call, Failure, RunView},
         turn::{Outcome, Step, TrackedRun, Turn},
     },
@@ -16,8 +16,8 @@ use run_operator::{
 use super::{CONTRACT, Case, UID};
 
 impl Case {
-    fn learning(&self) -> Learning<'static> {
-        Learning {
+    fn report_context(&self) -> ReportContext<'static> {
+        ReportContext {
             contract: &CONTRACT,
             uid: UID,
             session: match &self.view {
@@ -97,7 +97,7 @@ impl Case {
             _ if self.deleted => Outcome::Removed,
             _ => Outcome::Written(Arc::new(self.run.clone())),
         };
-        let with = self.learning();
+        let with = self.report_context();
         self.tracked.took(step, outcome, with);
     }
 
@@ -149,14 +149,14 @@ impl Case {
 
     /// A call is sent.
     pub(crate) fn sent(mut self, call: Call) -> Self {
-        let with = self.learning();
+        let with = self.report_context();
         self.tracked.sent(call, with);
         self
     }
 
     /// It is answered, or fails.
     pub(crate) fn answered(mut self, call: Call, answer: Result<RunView, Failure>) -> Self {
-        let with = self.learning();
+        let with = self.report_context();
         self.tracked.answered(call, answer, with);
         self
     }
@@ -184,9 +184,9 @@ impl Case {
     }
 
     /// Something happens to the event stream.
-    pub(crate) fn stream(mut self, news: Learned) -> Self {
-        let with = self.learning();
-        self.tracked.memory.learn(news, with);
+    pub(crate) fn stream(mut self, news: Report) -> Self {
+        let with = self.report_context();
+        self.tracked.memory.record(news, with);
         self
     }
 
