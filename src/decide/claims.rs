@@ -1,5 +1,5 @@
-//! The claims of a Run, judged only by its object, since this process may know nothing else: on its Workspace, which must
-//! outlive it, and on its idempotency key. One Run of a namespace submits with a key, the others wait.
+//! The claims of a Run, judged by its object alone: on its Workspace, which must outlive it, and on its idempotency key,
+//! with which one Run of a namespace submits while the others wait.
 
 use jiff::Timestamp;
 
@@ -12,25 +12,18 @@ use crate::api::{
 use super::decision::Effect;
 
 /// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
-/// submitted, or may have been, and has not ended. Judged only by the object, since this process may know nothing else.
-///
-/// A Run that waits for its first submission needs no Workspace, nor one that was refused and proved to have made no
-/// run. A run that the service denies is asked for once more when its Run is deleted. A Run pinned to another base URL
-/// is not served here: a base URL is immutable, so the Run needs a Workspace re-created with its own.
+/// submitted, or may have been, and has not ended. A Run pinned to another base URL needs a Workspace re-created with it.
 pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
     needs_any(run) && !pinned_elsewhere(run, base_url)
 }
 
-/// Whether an effect on a Run begins a submission, which the Workspace at this base URL (`None`: it has none) doesn't
-/// permit once it is being deleted: it doesn't wait for this Run.
-///
-/// Writing an intent once more after a POST that may have made a run begins none, whatever an edit has left of the
-/// object: it keeps a run from being left behind.
+/// Whether an effect on a Run begins a submission, which a Workspace that is being deleted doesn't wait for. Writing an
+/// intent once more after a POST that may have made a run begins none: it keeps a run from being left behind.
 pub fn begins_submission(effect: &Effect, run: &Run, base_url: Option<&str>) -> bool {
     matches!(effect, Effect::WriteIntent { clean: true, .. }) && !needs_workspace(run, base_url)
 }
 
-/// Whether a Run needs a Workspace, at any base URL: a call to the service may still be needed for it.
+/// Whether a call to the service may still be needed for a Run. A denied run is asked for once more at the deletion.
 pub fn needs_any(run: &Run) -> bool {
     if run.ended() {
         return denied(run);
@@ -39,9 +32,7 @@ pub fn needs_any(run: &Run) -> bool {
     let submitted = status.is_some_and(|s| s.run_id.is_some());
     match run.intent_record() {
         IntentRecord::Own(intent) => {
-            let refused = status
-                .and_then(|s| s.refusal.as_ref())
-                .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
+            let refused = status.is_some_and(|s| proved_by_refusal(s, &intent));
             // The operator removes the finalizer when it writes an end; an end together with a finalizer comes
             // from another writer, and so does one beside a status that was not lost.
             let over = intent.end.is_some()
@@ -80,6 +71,12 @@ pub(crate) fn lost(status: &RunStatus) -> bool {
     status.run_id.is_none() || status.phase.is_none()
 }
 
+/// Whether a refusal in the status proves that no run was made under this intent.
+pub(crate) fn proved_by_refusal(status: &RunStatus, intent: &Intent) -> bool {
+    let refusal = status.refusal.as_ref();
+    refusal.is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, intent))
+}
+
 /// Whether a refusal answers the POSTs under this intent: it counts only for its own epoch.
 pub(crate) fn refusal_is_for_this_epoch(refusal: &Refusal, intent: &Intent) -> bool {
     refusal.epoch == intent.epoch
@@ -88,13 +85,11 @@ pub(crate) fn refusal_is_for_this_epoch(refusal: &Refusal, intent: &Intent) -> b
 /// A live Run's relation to its key, in order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyClaim {
-    /// It has its own intent, or one that can't be read. Or it was submitted and its intent was removed; the operator
-    /// restores it.
+    /// It has its own intent, or one that can't be read; or it was submitted, and its intent was removed.
     Holds,
     /// It has no intent: the elder has priority.
     Waits,
-    /// It is a copy of another object and holds nothing. It waits for a person, so that a Run waiting for it would be
-    /// blocked permanently. When it is asked to submit, it claims the key by writing its own intent.
+    /// It is a copy of another object and waits for a person: it holds nothing before its own intent.
     Copy,
 }
 
@@ -111,8 +106,7 @@ impl KeyClaim {
     }
 
     /// Whether a Run with this claim goes before one that has written no intent. If that one has `claimed` the key in
-    /// this process, it waits only for a holder: its intent may be stored although the watch has not shown it. Age is
-    /// the creation time, then the uid, which makes the order total.
+    /// this process, it waits only for a holder: its intent may be stored unseen. Age: creation time, then uid.
     pub fn has_priority(
         self,
         age: (Timestamp, &str),

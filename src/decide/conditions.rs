@@ -93,12 +93,17 @@ pub fn apply(
     };
     set(Type::Accepted, Some(row.accepted), &accepted);
     set(Type::Synced, row.synced.0, &row.synced.1);
-    set(Type::Finished, Some(row.finished), &row.why);
-    set(Type::Complete, row.complete.then_some(true), &row.why);
-    set(Type::Failed, row.failed.then_some(true), &row.why);
-    set(Type::Ready, Some(row.ready), &row.why);
-    set(Type::Reconciling, row.reconciling.then_some(true), &row.why);
-    set(Type::Stalled, row.stalled.then_some(true), &row.why);
+    for kind in [Type::Finished, Type::Ready] {
+        set(kind, Some(row.holds.contains(&kind)), &row.why);
+    }
+    for kind in [
+        Type::Complete,
+        Type::Failed,
+        Type::Reconciling,
+        Type::Stalled,
+    ] {
+        set(kind, row.holds.contains(&kind).then_some(true), &row.why);
+    }
 }
 
 /// Sets a condition, or removes it if `holds` is `None`. The message is cut to the limit of the schema.
@@ -126,21 +131,13 @@ pub(crate) fn alike(a: &[Condition], b: &[Condition]) -> bool {
 }
 
 /// One row of the table.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a condition: a column of the table"
-)]
 struct Row {
     phase: Phase,
     accepted: bool,
     /// Absent while there is no run at the service.
     synced: (Option<bool>, Why),
-    finished: bool,
-    complete: bool,
-    failed: bool,
-    ready: bool,
-    reconciling: bool,
-    stalled: bool,
+    /// The other conditions that are true.
+    holds: &'static [Type],
     why: Why,
 }
 
@@ -148,24 +145,24 @@ impl Row {
     fn of(status: &RunStatus, conditions: &Conditions, ready_when: ReadyWhen) -> Self {
         match conditions {
             Conditions::Pending(why) => Self {
-                reconciling: true,
+                holds: &[Type::Reconciling],
                 ..Self::pending(why)
             },
             Conditions::Suspended => Self::pending(&Why::new(Reason::Suspended, SUSPENDED)),
             Conditions::Blocked(why) => Self {
-                stalled: true,
+                holds: &[Type::Stalled],
                 ..Self::blocked(status, why)
             },
-            Conditions::Active(mirror) => {
-                let accepted = ready_when == ReadyWhen::Accepted;
-                Self {
-                    ready: accepted,
-                    reconciling: !accepted,
-                    ..Self::at_the_service(Phase::Active, mirror)
-                }
-            }
+            Conditions::Active(mirror) if ready_when == ReadyWhen::Accepted => Self {
+                holds: &[Type::Ready],
+                ..Self::at_the_service(Phase::Active, mirror)
+            },
+            Conditions::Active(mirror) => Self {
+                holds: &[Type::Reconciling],
+                ..Self::at_the_service(Phase::Active, mirror)
+            },
             Conditions::Cancelling(mirror) => Self {
-                reconciling: true,
+                holds: &[Type::Reconciling],
                 ..Self::at_the_service(Phase::Cancelling, mirror)
             },
             Conditions::Ended { phase, why } => Self::ended(status, *phase, why),
@@ -177,12 +174,7 @@ impl Row {
             phase: Phase::Pending,
             accepted: false,
             synced: (None, why.clone()),
-            finished: false,
-            complete: false,
-            failed: false,
-            ready: false,
-            reconciling: false,
-            stalled: false,
+            holds: &[],
             why: why.clone(),
         }
     }
@@ -229,11 +221,11 @@ impl Row {
             // "As it was": a Run cancelled before its submission never was accepted.
             accepted: submitted,
             synced,
-            finished: true,
-            complete: phase == Phase::Succeeded,
-            failed,
-            ready: !failed,
-            stalled: failed,
+            holds: match phase {
+                _ if failed => &[Type::Finished, Type::Failed, Type::Stalled],
+                Phase::Succeeded => &[Type::Finished, Type::Complete, Type::Ready],
+                _ => &[Type::Finished, Type::Ready],
+            },
             ..Self::pending(why)
         }
     }

@@ -111,9 +111,7 @@ impl Effect {
                 intent, finalizer, ..
             } => MetadataChange::write_intent(run, intent, *finalizer).map(Some),
             Self::Release { end } => MetadataChange::release(run, end.as_ref()).map(Some),
-            Self::Submit { .. } | Self::Refresh { .. } | Self::Cancel { .. } | Self::Delete => {
-                Ok(None)
-            }
+            _ => Ok(None),
         }
     }
 

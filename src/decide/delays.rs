@@ -1,84 +1,71 @@
-//! How long to wait: every pause, backoff, grace time and limit of time of the policy, and the arithmetic on points in
-//! time, which never fails. Pure, so that the same attempt of the same object always waits equally long.
+//! How long to wait, by the statements of docs/design.md that the constants name, and arithmetic on points in time that
+//! never fails. The same attempt of the same object always waits equally long.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use jiff::Timestamp;
 
-/// The first delay. Long enough not to overload a restarting service, short enough for a lost packet to go unnoticed.
+/// F-retried: does not overload a restarting service, and a lost packet goes unnoticed.
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
-/// The longest delay without a `Retry-After`: after the service is repaired, nothing should wait longer.
+/// F-retried: once the service is repaired, nothing waits longer, unless it asked for it.
 const BACKOFF_LONGEST: Duration = Duration::from_mins(5);
-/// After this many doublings the delay no longer grows.
+/// After so many the longest is reached.
 const BACKOFF_DOUBLINGS: usize = 10;
-/// `Retry-After` is honoured within these bounds (docs/design.md, failure rules).
+/// F-retried: the bounds of a `Retry-After`.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
 
-/// Limit of the GETs that hints cause for one run.
+/// P-events-hint: the GETs that hints cause for one run.
 pub(crate) const HINTS: Bounds = Bounds {
     burst: 3,
     refill: Duration::from_secs(1),
 };
-/// A Run that has no stream because all places are taken is read at least this often, up to a tenth of jitter included.
+/// P-stream-places: a Run without a place is read every 30 s, with up to a tenth of jitter.
 pub(crate) const UNSTREAMED: Duration = Duration::from_secs(27);
-/// Time over which the Runs of a Workspace are spread when its pause ends, in milliseconds.
+/// P-pause: over this time the Runs of a Workspace go on.
 pub(crate) const AFTER_PAUSE_MILLIS: u64 = 2000;
-/// Minimum seconds between two 404s that count: a service that loses its index for a moment must not fail every Run.
+/// F-404, in seconds: a service that loses its index for a moment must not fail every Run.
 pub(crate) const NOT_FOUND_APART: i64 = 60;
-/// Time an accepted cancellation may take to show before the finalizer is removed all the same.
+/// D-cancelling: a run seen cancelling for so long may be released.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_mins(5);
-/// Minimum interval between writes that carry only events, or only another attempt of a failed call.
+/// B-writes: between writes of only events, or of only another attempt of a failed call.
 pub(crate) const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
-/// The finalizer waits this long for the last events.
+/// P-last-events: so long the finalizer waits.
 pub(crate) const LAST_EVENTS: Duration = Duration::from_secs(10);
-/// Longest pause between streams while the last events are read, unless the service asked for a longer one.
+/// P-last-events: the longest pause between streams meanwhile, unless the service asked for a longer one.
 pub(crate) const LAST_EVENTS_APART: Duration = Duration::from_millis(500);
-/// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
-/// reopened.
+/// F-reads: after a stream that ended normally, usually with its run.
 pub(crate) const AFTER_STREAM: Duration = Duration::from_secs(1);
-/// The same if no stream has anything more to tell: the next `GET` ends the Run, or its finalizer is removed. Long: amid
-/// thousands of Runs the API server takes its time to store the end.
+/// P-last-events: after the last one. Amid thousands of Runs the API server takes its time to store the end.
 pub(crate) const AFTER_LAST_STREAM: Duration = Duration::from_secs(30);
-/// Time after a change in which another process still publishes its Event. Far less than the hour for which the API
-/// server keeps an Event.
+/// P-events: so long another process still publishes the Event of a change; the API server keeps it for an hour.
 pub(crate) const RECENT: Duration = Duration::from_mins(5);
-/// Maximum `Retry-After` of an answer that may not be the service's.
+/// F-retried: the longest `Retry-After` of an answer that may be a proxy's.
 pub(crate) const RETRY_AFTER_OF_A_PROXY: Duration = Duration::from_secs(30);
 
-/// The delay between the checks of a Ready Workspace. A change of the service's version or of the token's workspace is
-/// detected within this time even if no call fails.
+/// P-workspace-check: a change of version or of the token's workspace is noticed so soon though no call fails.
 const CHECKS_APART: Duration = Duration::from_mins(5);
-/// The longest delay between the checks of a Workspace that is not Ready.
+/// P-workspace-check: at most, of a Workspace that is not Ready.
 const CHECKS_APART_UNREADY: Duration = Duration::from_secs(30);
-/// The delay after a check that was passed over, without the jitter.
+/// P-one-failure: 1 to 2 s after an ignored failure.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
-/// The jitter of that delay, in milliseconds.
 const CHECK_AGAIN_MILLIS: u64 = 1000;
-/// A failure of a Workspace that is over within this time is not worth a write of every Run.
+/// P-one-failure: 5 to 15 s after it began, its Runs show a Workspace's failure.
 const WORKSPACE_FAILURE_SHOWN: Duration = Duration::from_secs(5);
-/// Time over which the Runs of a Workspace are spread when they show its failure, in milliseconds.
 const WORKSPACE_FAILURE_SHOWN_MILLIS: u64 = 10_000;
-
-/// Whole seconds from `then` to `now`.
-pub fn seconds_since(then: Timestamp, now: Timestamp) -> i64 {
-    now.as_second() - then.as_second()
-}
 
 /// `at` plus `wait`, or the end of time.
 pub fn later(at: Timestamp, wait: Duration) -> Timestamp {
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// `seconds` after a time stored in whole seconds, never earlier: the time itself may have been up to a second later
-/// than stored.
+/// `seconds` after a stored time, never earlier: the time itself may have been up to a second later than stored.
 pub fn after_stored(at: Timestamp, seconds: u64) -> Timestamp {
     let rounded = u64::from(seconds > 0);
     later(at, Duration::from_secs(seconds.saturating_add(rounded)))
 }
 
-/// The delay after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the exponential step and
-/// twice that, and never shorter than the answer's `Retry-After`.
+/// The delay after the `attempt`th failure in a row (from 1): between the exponential step and twice that.
 pub fn backoff(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
     let nth = usize::try_from(attempt.saturating_sub(1))
         .unwrap_or(BACKOFF_DOUBLINGS)
@@ -101,8 +88,7 @@ pub fn asked(retry_after: Option<Duration>) -> Duration {
     retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }
 
-/// The delay before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth of jitter so
-/// that Runs applied together drift apart.
+/// The delay before the next poll: doubles from `min` to `max` while nothing changes. Jitter lets Runs drift apart.
 pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) -> Duration {
     let base = min.saturating_mul(1 << quiet_polls.min(16)).min(max);
     let tenth = base / 10;
@@ -110,8 +96,7 @@ pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) 
     base + tenth * spread / 1000
 }
 
-/// The delay after the `attempt`th consecutive refusal (from 1) of a call that is repeated all the same: from `min`,
-/// doubling to `max`, jittered by `seed`, and never shorter than the answer's `Retry-After`.
+/// The delay after the `attempt`th refusal in a row (from 1) of a call that is repeated all the same.
 pub fn after_refusal(
     attempt: u32,
     (min, max): (Duration, Duration),
@@ -137,23 +122,16 @@ pub fn check_again(uid: &str, retry_after: Option<Duration>) -> Duration {
     (CHECK_AGAIN + jitter).max(asked(retry_after))
 }
 
-/// The delay before the next check: the regular one of a Ready Workspace. Of one that is not, it grows with the
-/// consecutive failures to at most 30 s, unless the answer's `Retry-After` is longer.
-pub fn next_check(
-    ready: bool,
-    uid: &str,
-    failures: u32,
-    retry_after: Option<Duration>,
-) -> Duration {
+/// The delay before the next check, after `failed` ones in a row.
+pub fn next_check(ready: bool, uid: &str, failed: u32, retry_after: Option<Duration>) -> Duration {
     if ready {
         return CHECKS_APART;
     }
-    let own = backoff(failures, None, seed(uid, failures)).min(CHECKS_APART_UNREADY);
+    let own = backoff(failed, None, seed(uid, failed)).min(CHECKS_APART_UNREADY);
     own.max(asked(retry_after))
 }
 
-/// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
-/// s, different for each Run.
+/// Time at which a Run shows its Workspace's failure that began at `since`.
 pub(crate) fn workspace_failure_shown_at(uid: &str, since: Timestamp) -> Timestamp {
     let spread = Duration::from_millis(seed(uid, 1) % WORKSPACE_FAILURE_SHOWN_MILLIS);
     later(since, WORKSPACE_FAILURE_SHOWN + spread)

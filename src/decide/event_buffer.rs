@@ -11,7 +11,7 @@ use crate::api::{
     status::{EventRecord, RunStatus},
 };
 
-use super::truncate::cut;
+use super::truncate::{cut, fits};
 
 /// Ids remembered to distinguish a replayed event from a new one.
 const REMEMBERED: usize = 64;
@@ -22,19 +22,19 @@ pub struct EventBuffer {
     /// The last few; those dropped at the front still count.
     waiting: VecDeque<Waiting>,
     /// Number of events received.
-    events: usize,
+    pub(super) events: usize,
     /// Number of events stored.
     stored: usize,
     /// Number of events and other hints received.
     received: u64,
-    /// The number up to which hints are answered by a GET.
+    /// Hints 1..=covered were followed by a GET that began after them.
     covered: u64,
-    /// The number at the start of the GET in flight.
+    /// Hints 1..=marked came before the GET in flight.
     marked: u64,
     /// The number of the latest hint.
     hinted: u64,
     /// The state that an event named last.
-    named: Option<String>,
+    pub(super) named: Option<String>,
     /// Recent ids with the position of their events; 0 for those of an earlier process.
     recent: VecDeque<(String, usize)>,
     /// The id at which the stream resumes.
@@ -63,8 +63,7 @@ pub struct Received {
 }
 
 impl EventBuffer {
-    /// Records an event. `state` is the state that it names, `mirrored` the one last read; `wall` is its time of
-    /// arrival. Returns whether the event is new.
+    /// Records an event that names `state`; `mirrored` was read last. Returns whether it is new.
     pub fn receive(
         &mut self,
         event: &Received,
@@ -72,10 +71,8 @@ impl EventBuffer {
         mirrored: Option<&str>,
         wall: Timestamp,
     ) -> bool {
-        let id = event
-            .id
-            .as_deref()
-            .filter(|id| !id.is_empty() && cut(id, MAX_EVENT_ID).len() == id.len());
+        let usable = |id: &&str| !id.is_empty() && fits(id, MAX_EVENT_ID);
+        let id = event.id.as_deref().filter(usable);
         if let Some(id) = id {
             // A replay: an event is shown and counted once.
             if self.position(id).is_some() {
@@ -111,7 +108,7 @@ impl EventBuffer {
         true
     }
 
-    /// Records a hint without a readable event: an event was too large, or a cancel was answered.
+    /// Records a hint without a readable event: one too large, or the answer to a cancel.
     pub fn hint(&mut self) {
         self.received += 1;
         self.hinted = self.received;
@@ -144,20 +141,10 @@ impl EventBuffer {
         self.hinted > self.marked
     }
 
-    /// The state named by the latest event that names one.
-    pub fn named(&self) -> Option<&str> {
-        self.named.as_deref()
-    }
-
-    /// Takes the resume position and the ids already shown from the status, so that a replay after a restart is not
-    /// counted twice.
+    /// Takes cursor and ids from the status, so that a replay after a restart is not counted twice.
     pub fn remember(&mut self, status: &RunStatus) {
-        for id in status
-            .events
-            .iter()
-            .filter_map(|e| e.id.as_ref())
-            .chain(&status.last_event_id)
-        {
+        let shown = status.events.iter().filter_map(|e| e.id.as_ref());
+        for id in shown.chain(&status.last_event_id) {
             if self.position(id).is_none() {
                 self.know(id, 0);
             }
@@ -206,7 +193,7 @@ impl EventBuffer {
 
     /// Adds all received events, for a Run that has ended.
     pub fn fold_all(&self, status: &mut RunStatus) {
-        self.fold_up_to(self.received(), status);
+        self.fold_up_to(self.events, status);
     }
 
     fn fold_up_to(&self, shown: usize, status: &mut RunStatus) {
@@ -214,11 +201,8 @@ impl EventBuffer {
         if shown <= stored {
             return;
         }
-        for event in self
-            .waiting
-            .iter()
-            .filter(|w| w.nth > stored && w.nth <= shown)
-        {
+        let new = |w: &&Waiting| w.nth > stored && w.nth <= shown;
+        for event in self.waiting.iter().filter(new) {
             status.events.push(event.record.clone());
             if event.record.id.is_some() {
                 status.last_event_id.clone_from(&event.record.id);
@@ -239,12 +223,11 @@ impl EventBuffer {
     }
 
     fn position(&self, id: &str) -> Option<usize> {
-        let known = self.recent.iter().rfind(|(r, _)| r == id);
-        known.map(|(_, nth)| *nth)
+        let (_, nth) = self.recent.iter().rfind(|(known, _)| known == id)?;
+        Some(*nth)
     }
 
-    /// Forgets the events that [`EventBuffer::fold`] put into the status, since it is stored. `shown` is the result of
-    /// [`EventBuffer::shown`] at the time of the decision; later events stay, whatever was dropped meanwhile.
+    /// Forgets the first `shown` events: a status with them is stored. Later ones stay, whatever was dropped meanwhile.
     pub fn written(&mut self, shown: usize) {
         self.stored = self.stored.max(shown.min(self.events));
         let stored = self.stored;
@@ -259,20 +242,12 @@ impl EventBuffer {
         }
     }
 
-    /// Number of the last event, counted from the first, that [`EventBuffer::fold`] shows now; 0 if there is nothing
-    /// new.
+    /// Number of the last event that [`EventBuffer::fold`] shows now, from 1; 0 if there is nothing new.
     pub fn shown(&self) -> usize {
-        let last = self.waiting.iter().take_while(|w| self.may_show(w)).last();
+        let wanted = self.refresh_wanted();
+        // One that may change the state waits for a GET.
+        let may_show = |w: &&Waiting| !wanted || w.number <= self.covered;
+        let last = self.waiting.iter().take_while(may_show).last();
         last.map_or(0, |w| w.nth)
-    }
-
-    /// Number of events received.
-    pub fn received(&self) -> usize {
-        self.events
-    }
-
-    /// Whether an event may be shown: one that may change the state waits for a GET.
-    fn may_show(&self, event: &Waiting) -> bool {
-        !self.refresh_wanted() || event.number <= self.covered
     }
 }

@@ -1,13 +1,10 @@
 //! Kubernetes Events: the changes of a status that deserve one, and their texts.
 //!
-//! A status is reduced to a few facts; a fact that the stored status doesn't have is new. An Event's name is made of its
-//! object, its reason and its occasion, so that the API server refuses a second one. An occasion is at most one for each
-//! minute or hour, so that nothing that flaps makes more.
+//! A status is reduced to a few facts; one that the stored status doesn't have is new. An Event's name is made of its
+//! object, its reason and its occasion, of which there is one a minute or hour at most: the API server refuses a second.
 //!
-//! The Event is published after the write. If the process ends in between, or the write's answer is lost, it isn't: facts
-//! younger than [`RECENT`] are therefore published again, by the same names, of which a process sends each once.
-//!
-//! Imports the API and text rendering; no decision.
+//! The Event is published after the write. If the process ends in between, it isn't: facts younger than [`RECENT`] are
+//! therefore published again, by the same names, of which a process sends each once.
 
 use std::borrow::Cow;
 
@@ -24,22 +21,20 @@ use crate::decide::{
     truncate::escaped,
 };
 
-/// Seconds. Of process time, where a stored time isn't at hand: what happens in an hour that the wall clock shows twice
-/// has an Event in each.
+/// Seconds: of process time, where no stored time is at hand.
 const MINUTE: i64 = 60;
-/// An error of one kind is published once in this time, for which the API server keeps an Event.
+/// Seconds for which the API server keeps an Event: an error of one kind is published once in them.
 const HOUR: i64 = 3600;
 /// What occurs once in an object's life.
 const ONCE: &str = "";
 
 /// Bytes of an Event's text that the API server takes.
 const MAX_NOTE: usize = 1024;
-/// Bytes of a condition's message in a text, so that the ids after it are not cut. Counted after escaping, which makes a
-/// character up to three times longer.
+/// Bytes of a condition's message in a text after escaping, so that the ids after it are not cut.
 const MAX_SENTENCE: usize = 600;
-/// Bytes of an id there, counted after escaping.
+/// Bytes of an id there.
 const MAX_ID: usize = 256;
-/// Bytes of the type of the service's event. Its data, at most 512 bytes in the status, is cut with the text.
+/// Bytes of the type of the service's event.
 const MAX_KIND: usize = 128;
 
 /// An Event to publish.
@@ -68,19 +63,18 @@ impl EventDraft {
 
     /// The object is released and its run, if there is one, continues.
     pub fn orphaned(key: Option<&str>, run_id: Option<&str>) -> Self {
+        let (run, key) = (id(run_id.unwrap_or("unknown")), id(key.unwrap_or("none")));
         let message = format!(
-            "spec.deletionPolicy is Orphan: the finalizer is removed and the run, if there is one, continues (run {}, idempotency key {}).",
-            id(run_id.unwrap_or("unknown")),
-            id(key.unwrap_or("none"))
+            "spec.deletionPolicy is Orphan: the finalizer is removed and the run, if there is one, continues (run {run}, idempotency key {key})."
         );
         Self::new(EventReason::Orphaned, ONCE, message)
     }
 
     /// The finalizer is removed although the run was only seen to be cancelling.
     pub fn cancel_unconfirmed(run_id: &str) -> Self {
+        let run = id(run_id);
         let message = format!(
-            "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the finalizer is removed.",
-            id(run_id)
+            "The service accepted the cancellation of the run {run} and shows it as cancelling, but not as ended; the finalizer is removed."
         );
         Self::new(EventReason::CancelUnconfirmed, ONCE, message)
     }
@@ -99,8 +93,7 @@ impl EventDraft {
     }
 }
 
-/// Events for the change of a Run's status from `before` to `after`, and for recent ones. `now` is process time, `wall`
-/// the wall clock.
+/// Events for the change of a Run's status, and for recent ones.
 pub(crate) fn of_run(
     before: &RunStatus,
     after: &RunStatus,
@@ -135,12 +128,10 @@ fn submitted(status: &RunStatus) -> Option<EventDraft> {
     // A copied status shows the outcome of another object.
     let accepted = is_true(&status.conditions, Type::Accepted);
     let run_id = status.run_id.as_deref().filter(|_| accepted)?;
-    let message = format!(
-        "The service accepted the run as {} (idempotency key {}{}).",
-        id(run_id),
-        id(status.idempotency_key.as_deref().unwrap_or("unknown")),
-        request(status)
-    );
+    let key = id(status.idempotency_key.as_deref().unwrap_or("unknown"));
+    let (run, request) = (id(run_id), request(status));
+    let message =
+        format!("The service accepted the run as {run} (idempotency key {key}{request}).");
     let event = EventDraft::new(EventReason::Submitted, ONCE, message);
     Some(event.since(status.submission_time.as_ref()))
 }
@@ -209,18 +200,18 @@ fn cancelling(status: &RunStatus) -> Option<EventDraft> {
     })
 }
 
-/// A call that fails and is repeated, or can't be made because the Workspace is missing or another one now.
+/// A call that fails and is repeated, or can't be made at all.
 fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     if is_true(&status.conditions, Type::Stalled) {
         return None;
     }
-    let shown = [
-        shown(status, Type::Reconciling, "True"),
-        shown(status, Type::Synced, "False"),
-    ];
     let answer = status.last_error.as_ref().and_then(|e| e.http_status);
-    let of = |condition| Some((shown_failure(condition, answer)?, condition));
-    let (reason, condition) = shown.into_iter().flatten().find_map(of)?;
+    let of = |(kind, is)| {
+        let condition = shown(status, kind, is)?;
+        Some((shown_failure(condition, answer)?, condition))
+    };
+    let kinds = [(Type::Reconciling, "True"), (Type::Synced, "False")];
+    let (reason, condition) = kinds.into_iter().find_map(of)?;
     let hour = now.as_second().div_euclid(HOUR);
     let occasion = format!("{}/{}@{hour}", condition.reason, answer.unwrap_or_default());
     let message = why(condition) + &ids(status);
@@ -270,30 +261,25 @@ fn unmapped_state(
     })
 }
 
-/// The service's latest event, for all those that this write adds: the status keeps the last ten, the service all of
-/// them.
+/// The service's latest event, for all those that this write adds.
 pub(crate) fn of_service(
     before: &RunStatus,
     after: &RunStatus,
     now: Timestamp,
 ) -> Option<EventDraft> {
-    let number = after
-        .event_count
-        .filter(|_| after.event_count > before.event_count)?;
+    let more = after.event_count > before.event_count;
+    let number = after.event_count.filter(|_| more)?;
     let event = after.events.last()?;
     let its_id = event.id.as_deref().map(|text| format!(", id {}", id(text)));
-    let message = format!(
-        "The service's event number {number} ({}{}): {}",
-        escaped(&event.kind, MAX_KIND),
-        its_id.unwrap_or_default(),
-        event.data.as_deref().unwrap_or("no data")
-    );
+    let its_id = its_id.unwrap_or_default();
+    let kind = escaped(&event.kind, MAX_KIND);
+    let data = event.data.as_deref().unwrap_or("no data");
+    let message = format!("The service's event number {number} ({kind}{its_id}): {data}");
     let reason = EventReason::ServiceEvent;
     Some(EventDraft::new(reason, minute(now), message))
 }
 
-/// The Event for the change of a Workspace's status, or for a recent one that an earlier process may not have published.
-/// `waits`: the Workspace is being deleted and waits for Runs; `wall` is the wall clock.
+/// The Event for the change of a Workspace's status, or for a recent one. `waits`: it is being deleted and waits for Runs.
 pub fn of_workspace(
     before: Option<&WorkspaceStatus>,
     after: &WorkspaceStatus,

@@ -1,12 +1,10 @@
 //! The facts of a decision, and questions about them that every branch of the policy asks.
 //!
 //! # Records that decide the place of a Run
-//! - `status.workspace`, once there is a runId. The API server rejects every change of it, and the run lives there.
-//!   Permission to edit Runs without their status is not enough to move it.
-//! - Before that, the intent: as stored in the object and as written by this process. Anyone with permission to edit
-//!   the Run can edit the intent, so both records must name the place. An edit can make a Run wait, but can't send it
-//!   to another place. After a restart only the object's record is left; an edit then counts as much as removing the
-//!   intent (docs/limits.md).
+//! - `status.workspace`, once there is a runId: the API server rejects every change of it, and the run lives there.
+//! - Before that, the intent, as stored in the object and as written by this process. Anyone who may edit the Run can
+//!   edit the intent, so both must name the place: an edit can make a Run wait, but can't send it elsewhere. After a
+//!   restart only the object's record is left (docs/limits.md).
 //! - Never the Workspace's status or the session: they hold the present state, not the agreed one.
 
 use std::ops::Deref;
@@ -25,14 +23,14 @@ use crate::api::{
 use crate::util::sha256;
 
 use super::{
-    claims::{lost, refusal_is_for_this_epoch},
+    claims::{lost, proved_by_refusal},
     decision::{Decision, Effect},
     delays::{self, later},
     events::EventDraft,
     failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Inputs, Session, elsewhere},
     request,
-    truncate::cut,
+    truncate::fits,
 };
 
 /// The inputs of a decision, with the intent decoded.
@@ -77,7 +75,6 @@ impl<'a> Facts<'a> {
         &self.run.spec
     }
 
-    /// The stored status.
     pub(crate) fn status(&self) -> &RunStatus {
         self.run.status.as_ref().unwrap_or(&self.no_status)
     }
@@ -96,8 +93,7 @@ impl<'a> Facts<'a> {
         later(self.now, wait.unwrap_or_default())
     }
 
-    /// Time since a stored time. A stored time in the future is from before the clock was set back: nothing waits for
-    /// it to come again.
+    /// Time since a stored time. One in the future is from before the clock was set back: nothing waits for it.
     pub(crate) fn since(&self, stored: Timestamp) -> Duration {
         Duration::try_from(self.wall.duration_since(stored)).unwrap_or(Duration::MAX)
     }
@@ -145,9 +141,8 @@ impl Facts<'_> {
             && intent.epoch == self.memory.submission.epoch
     }
 
-    /// The intent as this process wrote it, if it counts in addition to the one in the object: both have the same
-    /// epoch, or a run may have been made under it. Another process never moves a submission in doubt, so any
-    /// difference is then an edit.
+    /// The intent as this process wrote it, if it counts beside the one in the object: of the same epoch, or a run may
+    /// have been made under it. Another process never moves a submission in doubt, so a difference is then an edit.
     pub(crate) fn written(&self) -> Option<&Intent> {
         let stands = self.own_intent()?;
         self.memory.intent.as_ref().filter(|own| {
@@ -160,9 +155,8 @@ impl Facts<'_> {
     pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.contract.key_retention_seconds();
         // An edit makes no key younger.
-        let time = self
-            .written()
-            .map_or(intent.time, |own| own.time.min(intent.time));
+        let own = self.written();
+        let time = own.map_or(intent.time, |own| own.time.min(intent.time));
         later(time, Duration::from_secs(retention))
     }
 
@@ -171,27 +165,22 @@ impl Facts<'_> {
         self.key_forgotten_at(intent) <= self.wall
     }
 
-    /// Whether the retry annotation has a value that was not acted on yet. A value copied with a manifest, before the
-    /// first reconcile of this object, is no request.
+    /// Whether the retry annotation has a value that was not acted on yet. One copied with a manifest is no request.
     pub(crate) fn new_retry(&self) -> bool {
         let Some(value) = self.retry_annotation() else {
             return false;
         };
         let copied = self.is_copy() && self.status().phase.is_none();
-        !copied && !self.retry_was_handled(&value)
-    }
-
-    /// Whether this retry was acted on, which happens once.
-    fn retry_was_handled(&self, value: &str) -> bool {
-        let own = self.own_intent().and_then(|i| i.retry.as_deref());
-        self.status().handled_retry.as_deref() == Some(value) || own == Some(value)
+        let begun = self.own_intent().and_then(|i| i.retry.as_ref());
+        let handled = [self.status().handled_retry.as_ref(), begun];
+        !copied && !handled.contains(&Some(&value))
     }
 
     /// The retry annotation's value, or its hash if it is too long to be stored.
     pub(crate) fn retry_annotation(&self) -> Option<String> {
         let annotations = self.run.metadata.annotations.as_ref()?;
         let value = annotations.get(names::RETRY_ANNOTATION)?;
-        Some(if cut(value, MAX_RETRY).len() == value.len() {
+        Some(if fits(value, MAX_RETRY) {
             value.clone()
         } else {
             format!("sha256:{}", sha256(value.as_bytes()))
@@ -204,17 +193,11 @@ impl Facts<'_> {
             // Another object's intent is no reason for doubt.
             IntentRecord::Absent | IntentRecord::Foreign => true,
             IntentRecord::Unreadable => false,
-            IntentRecord::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
+            IntentRecord::Own(intent) => {
+                proved_by_refusal(self.status(), intent)
+                    || self.owned_by_this_process(intent) && self.memory.knows_none_made()
+            }
         }
-    }
-
-    fn refusal_proves(&self, intent: &Intent) -> bool {
-        let refusal = self.status().refusal.as_ref();
-        refusal.is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, intent))
-    }
-
-    fn owner_knows(&self, intent: &Intent) -> bool {
-        self.owned_by_this_process(intent) && self.memory.knows_none_made()
     }
 
     /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
@@ -225,8 +208,8 @@ impl Facts<'_> {
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
-    /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of
-    /// a run, and has seen no end: anyone with permission to edit the object can write one.
+    /// The end stored in the intent in case the status is lost. Anyone who may edit the object can write one: it is not
+    /// believed if this process wrote an intent or knows of a run, and has read no end.
     fn kept_end(&self) -> Option<&End> {
         let memory = self.memory;
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
@@ -287,8 +270,7 @@ impl<'a> Facts<'a> {
         self.memory.failures.iter().any(refused)
     }
 
-    /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same
-    /// moment.
+    /// Requeue time while the Workspace's calls are paused, spread over its Runs.
     pub(crate) fn pause_over(&self) -> Option<Timestamp> {
         let Some(CallDelay::Paused { until }) = self.call_delay else {
             return None;
@@ -298,7 +280,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Difference between the Run's place and the session's, and the place that the Run is pinned to.
+/// How the session's place differs from the Run's, and that one.
 pub(crate) fn moved<'a>(
     facts: &'a Facts<'_>,
     session: &Session,

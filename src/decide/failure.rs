@@ -99,12 +99,10 @@ impl Failure {
         if !sentence.ends_with('.') {
             sentence.push('.');
         }
-        if let Some(id) = &self.request_id {
-            sentence.push_str(" Request id ");
-            sentence.push_str(cut(id, 128));
-            sentence.push('.');
+        match &self.request_id {
+            Some(id) => format!("{sentence} Request id {}.", cut(id, 128)),
+            None => sentence,
         }
-        sentence
     }
 
     /// The problem's code, else the operator's own.
@@ -168,7 +166,7 @@ pub fn classify(call: Call, failure: &Failure, contract: &Contract) -> Class {
         FailureKind::Answered => {
             let status = failure.http_status.unwrap_or_default();
             match &failure.code {
-                Some(code) => by_problem(call, status, code, failure.retryable, contract),
+                Some(code) => by_problem(call, failure, code, contract),
                 // It may be a proxy's, so it proves nothing about the request.
                 None => match status {
                     401 => Class::Unauthorized,
@@ -181,15 +179,10 @@ pub fn classify(call: Call, failure: &Failure, contract: &Contract) -> Class {
     }
 }
 
-fn by_problem(
-    call: Call,
-    status: u16,
-    code: &str,
-    retryable: Option<bool>,
-    contract: &Contract,
-) -> Class {
+fn by_problem(call: Call, failure: &Failure, code: &str, contract: &Contract) -> Class {
+    let status = failure.http_status.unwrap_or_default();
     let code = contract.code(code);
-    let hopeless = retryable == Some(false);
+    let hopeless = failure.retryable == Some(false);
     Class::Refused(match status {
         401 => return Class::Unauthorized,
         429 if !hopeless => return Class::TooMany,
@@ -251,11 +244,6 @@ impl Class {
             Self::Refused(reason) => Some(reason),
             _ => None,
         }
-    }
-
-    /// Whether the service can have received the request.
-    pub fn was_sent(self) -> bool {
-        !matches!(self, Self::NotSent | Self::NoFile)
     }
 
     /// Whether the cause may be gone at the next attempt, without an edit.

@@ -25,15 +25,15 @@ pub struct Inputs<'a> {
     pub deleted_without_release: bool,
     /// The event stream.
     pub stream: Stream,
-    /// Reason why a call would have to wait longer than a moment.
+    /// Reason why a call would have to wait.
     pub call_delay: Option<CallDelay>,
     /// The contract in force.
     pub contract: &'a Contract,
     /// The operator's settings.
     pub settings: &'a Settings,
-    /// Now, by the clock of this process, which never steps: for every delay.
+    /// Process time, which never steps: for every delay.
     pub now: Timestamp,
-    /// Now, by the wall clock: for stored times, and for comparison with them.
+    /// Wall clock: for stored times.
     pub wall: Timestamp,
 }
 
@@ -108,10 +108,8 @@ pub struct Session {
     pub submissions_blocked: Option<(Reason, String)>,
 }
 
-/// Difference between the place that a Run is pinned to and the place of a session; `None` if they are the same. A
-/// Workspace re-created with the same base URL and identity is the same place. A Run pinned while the contract file
-/// named no identity is pinned only to its base URL. A Run pinned to an identity is not served by a session without
-/// one.
+/// How a session's place differs from the one that a Run is pinned to. A Workspace re-created with the same base URL and
+/// identity is the same place. A Run pinned without an identity is pinned only to its base URL.
 pub fn elsewhere(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> Option<Reason> {
     let same_workspace = pinned.kind == now.kind && pinned.name == now.name;
     if !same_workspace || pinned.base_url != now.base_url {
@@ -139,7 +137,7 @@ impl WorkspaceView {
 
     /// Whether calls may be made for a Run pinned to `place`.
     pub fn serves(&self, place: &ResolvedWorkspace) -> bool {
-        self.place()
-            .is_some_and(|now| elsewhere(place, now).is_none())
+        let now = self.place();
+        now.is_some_and(|now| elsewhere(place, now).is_none())
     }
 }

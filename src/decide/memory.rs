@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use crate::api::{Contract, Intent, Reason, Run, RunStatus, limits::MAX_RUN_ID};
 
 use super::{
-    delays::{self, HINTS, NOT_FOUND_APART, TokenBucket, later, seconds_since},
+    delays::{self, HINTS, NOT_FOUND_APART, TokenBucket, later},
     event_buffer::{EventBuffer, Received},
     failure::{Call, CallFailures, Class, FailedCall, Failure, FailureKind, RunView},
     stream::{LastEvents, StreamEnd},
-    truncate::cut,
+    truncate::fits,
 };
 
 /// The memory of one object, kept by uid.
@@ -181,7 +181,7 @@ const CONFIRMATIONS: u32 = 3;
 impl NotFound {
     /// Counts a 404 if it is far enough from the last one.
     pub(super) fn confirm(&mut self, now: Timestamp) {
-        let apart = |at| seconds_since(at, now) >= NOT_FOUND_APART;
+        let apart = |at: Timestamp| now.as_second() - at.as_second() >= NOT_FOUND_APART;
         if self.at.is_none_or(apart) {
             self.count = self.count.saturating_add(1);
             self.at = Some(now);
@@ -233,13 +233,6 @@ pub struct ReportContext<'a> {
     pub wall: Timestamp,
 }
 
-impl ReportContext<'_> {
-    /// Whether a run in this state has ended.
-    fn ends(&self, state: &str) -> bool {
-        self.contract.state(state).terminal().is_some()
-    }
-}
-
 impl Memory {
     /// Records the start or result of an effect.
     pub fn record(&mut self, report: Report, with: ReportContext<'_>) {
@@ -289,7 +282,8 @@ impl Memory {
             }
             Err(failure) => {
                 let failed = FailedCall::new(Call::Create, failure, with.contract);
-                self.submission.doubt |= failed.class.was_sent() && !failed.proves_not_created();
+                let sent = !matches!(failed.class, Class::NotSent | Class::NoFile);
+                self.submission.doubt |= sent && !failed.proves_not_created();
                 self.failed(failed, with);
             }
         }
@@ -299,8 +293,9 @@ impl Memory {
         match answer {
             Ok(view) => {
                 self.succeeded(Call::Get);
-                let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
-                let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
+                let ends = |state: &str| with.contract.state(state).terminal().is_some();
+                let ended = view.state.as_deref().is_some_and(ends);
+                let end_named = self.event_buffer.named.as_deref().is_some_and(ends);
                 self.gets_behind_event = in_a_row(self.gets_behind_event, end_named && !ended);
                 if ended {
                     // A run that has ended needs no cancellation.
@@ -337,8 +332,6 @@ impl Memory {
                 self.cancel.accepted_at = Some(with.wall);
                 self.cancel.refused = None;
                 self.cancel_ended(with.now);
-                // The answer's state is a hint; the GET is the truth.
-                self.event_buffer.hint();
                 if let Some(read) = &mut self.reading {
                     read.request_id = view.request_id.or(read.request_id.take());
                 }
@@ -348,7 +341,6 @@ impl Memory {
                 if let Some(reason) = failed.class.refusal() {
                     self.cancel.refused = Some(reason);
                     self.cancel_ended(with.now);
-                    self.event_buffer.hint();
                 }
                 self.failed(failed, with);
             }
@@ -360,6 +352,8 @@ impl Memory {
         self.cancel.denied_since = false;
         self.cancel.answered_at = Some(now);
         self.cancel.count = self.cancel.count.saturating_add(1);
+        // The answer's state is a hint; the GET is the truth.
+        self.event_buffer.hint();
     }
 
     /// Keeps the runId of an answer, to detect one that differs from the status.
@@ -404,7 +398,7 @@ fn in_a_row(before: u32, again: bool) -> u32 {
 /// Refuses an answer to a create without a usable runId: it proves nothing and may hide a run.
 fn identified(view: RunView) -> Result<RunView, Failure> {
     let id = view.run_id.as_deref().unwrap_or_default();
-    if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {
+    if !id.is_empty() && fits(id, MAX_RUN_ID) {
         return Ok(view);
     }
     let message = "it names no runId of 1 to 512 bytes";

@@ -27,6 +27,8 @@ pub(crate) enum CancelCause {
 }
 
 const SUSPENDED_TOO_LATE: &str = " spec.suspend is ignored, since the submission has begun.";
+const KEY_USED: &str =
+    "The key was used for another request; use another spec.idempotencyKey in a new Run.";
 /// Instruction for a retry.
 const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
 /// Instruction to delete the object without its run.
@@ -259,31 +261,21 @@ pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
 /// Meaning of a final answer to a create, and its remedy.
 pub(crate) fn refused(facts: &Facts<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
     let what = failed.last.failure.sentence();
-    let todo = match refusal.reason {
-        Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
-        Reason::Forbidden => format!(
-            "The token of the {} lacks the permission to create this run; grant it at the service, then {RETRY}.",
+    let why = |todo: &str| Why::new(refusal.reason, format!("{what} {todo}"));
+    let first: &str = match refusal.reason {
+        Reason::CreateRefused => return why("No run was made. Correct the spec in a new Run."),
+        Reason::IdempotencyConflict => return why(KEY_USED),
+        Reason::Forbidden => &format!(
+            "The token of the {} lacks the permission to create this run; grant it at the service, then",
             workspace_name(facts)
         ),
-        Reason::ApprovalConflict => {
-            format!("The run needs an approval at the service; when it is given, {RETRY}.")
-        }
-        Reason::VersionConflict => {
-            format!("Something changed at the service meanwhile; check it, then {RETRY}.")
-        }
-        Reason::IdempotencyConflict => {
-            "The key was used for another request; use another spec.idempotencyKey in a new Run."
-                .to_owned()
-        }
-        Reason::ServerError => {
-            format!("The service answered not to retry; ask its support, then {RETRY}.")
-        }
-        Reason::ContractViolation => {
-            format!("Check the base URL and the contract file, then {RETRY}.")
-        }
-        _ => format!("When the cause is resolved, {RETRY}."),
+        Reason::ApprovalConflict => "The run needs an approval at the service; when it is given,",
+        Reason::VersionConflict => "Something changed at the service meanwhile; check it, then",
+        Reason::ServerError => "The service answered not to retry; ask its support, then",
+        Reason::ContractViolation => "Check the base URL and the contract file, then",
+        _ => "When the cause is resolved,",
     };
-    Why::new(refusal.reason, format!("{what} {todo}"))
+    why(&format!("{first} {RETRY}."))
 }
 
 /// After a restart, if the status no longer holds the message.
@@ -364,9 +356,8 @@ pub(crate) fn at_the_service(
     };
     let reason = match cancel_cause {
         Some(CancelCause::Deadline) => Reason::DeadlineExceeded,
-        Some(CancelCause::Deletion | CancelCause::Request) => Reason::Cancelling,
-        None if cancelling => Reason::Cancelling,
-        None => Reason::Active,
+        _ if cancelling => Reason::Cancelling,
+        _ => Reason::Active,
     };
     Why::new(reason, message)
 }

@@ -2,9 +2,7 @@
 //!
 //! # Flow
 //! [`TrackedRun::next`](turn::TrackedRun::next) asks [`decide`] and gives one [`Step`](turn::Step): a status, or else the
-//! effect. The controller carries it out, [`TrackedRun::took`](turn::TrackedRun::took) records what became of it, and so
-//! on. An effect on the object is a [`MetadataChange`](MetadataChange). The models of the tests carry
-//! out the same steps.
+//! effect. The controller, and each model of the tests, carries it out, and so on.
 //!
 //! # Guarantees
 //! - No [`Effect::Submit`] without an intent in the object that this process owns.
@@ -18,8 +16,7 @@
 //! - No request outlives the contract file's `keyRetentionSeconds`.
 //!
 //! # Layout
-//! Imports go downward in this list, never up: [`run`], `ttl`, [`workspace`], `messages`, `facts`, then the input and
-//! output of a decision, and below that the parts that import neither.
+//! Imports go downward: [`run`], `ttl`, [`workspace`], `messages`, `facts`, the input and output of a decision, the rest.
 
 pub mod claims;
 pub mod conditions;

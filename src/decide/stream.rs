@@ -1,9 +1,8 @@
 //! The event streams of a run: what they have delivered, and the pause between two.
 //!
-//! A GET often shows the end before the stream has delivered the last events. The status with the end is written at
-//! once. While the finalizer is there, the stream is still read, and reopened from its cursor if necessary, until the
-//! service has closed it without more events, for at most 10 s. Events that arrive meanwhile are one more write before
-//! the finalizer is removed. There is no wait if the stream delivered the end and was closed before the GET was answered.
+//! A GET often shows the end before the stream has delivered the last events. The end is written at once; then the stream
+//! is read, from its cursor if necessary, until the service has closed it without more events, for at most 10 s. What
+//! arrives meanwhile is one more write before the finalizer is removed.
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ pub enum StreamEnd {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastEvents {
     /// Time since which the stream is read for the last events.
-    since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     stream: Delivered,
     /// The service closed the stream without more events.
     complete: bool,
@@ -69,16 +68,12 @@ impl LastEvents {
         self.complete = false;
     }
 
-    /// The stream ended. A service also closes it normally between portions of events, so a close counts as complete
-    /// only after an event with the end, or on a stream that was opened after the end and had nothing new.
+    /// The stream ended. A service also closes it between portions of events: only a close after an event with the end,
+    /// or of a stream opened after the end that had nothing new, is the last.
     pub(crate) fn stream_ended(&mut self, how: StreamEnd) {
-        let Delivered {
-            after_end,
-            new_events,
-            end,
-        } = self.stream;
+        let told = self.stream;
         match how {
-            StreamEnd::Closed => self.complete |= end || after_end && !new_events,
+            StreamEnd::Closed => self.complete |= told.end || told.after_end && !told.new_events,
             StreamEnd::Broken => {}
             StreamEnd::Refused => self.refused = self.since.is_some(),
         }
@@ -92,11 +87,6 @@ impl LastEvents {
     /// Whether the wait is over: the service has no more events, or no stream can be opened.
     pub(crate) fn over(&self) -> bool {
         self.complete || self.refused
-    }
-
-    /// Time since which the stream is read for the last events.
-    pub(crate) fn since(&self) -> Option<Timestamp> {
-        self.since
     }
 
     /// Whether the stream is read only for the last events.
@@ -121,8 +111,8 @@ pub struct Ended<'a> {
     pub seed: u64,
 }
 
-/// The pause before the next stream is opened. It grows until a new event arrives, even if streams open and are closed
-/// at once. Once the last events have arrived there is no hurry, however long the writes of the end take.
+/// The pause before the next stream is opened: it grows until a new event arrives, even if streams open and are closed at
+/// once.
 pub fn pause(ended: &Ended<'_>) -> Duration {
     let first = ended.failures <= 1;
     let retry_after = ended.failed.and_then(FailedCall::retry_after);
@@ -147,8 +137,6 @@ pub fn pause(ended: &Ended<'_>) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
     use crate::api::Reason;
     use crate::decide::failure::{Call, Class, Failure, FailureKind};
@@ -252,23 +240,5 @@ mod tests {
         assert_eq!(asked(long, 1), long);
         assert_eq!(asked(short, 9), closed(&last, 9));
         assert_eq!(asked(long, 9), long);
-    }
-
-    #[rstest]
-    #[case::the_end_is_stored(true, false, true)]
-    #[case::a_get_has_shown_the_end(false, true, true)]
-    #[case::before_the_end(false, false, false)]
-    fn a_close_without_events_is_the_last_one_after_the_end(
-        #[case] stored: bool,
-        #[case] shown: bool,
-        #[case] complete: bool,
-    ) {
-        let mut last = LastEvents::default();
-        if stored {
-            last.begin(Timestamp::UNIX_EPOCH);
-        }
-        last.opened(shown);
-        last.stream_ended(StreamEnd::Closed);
-        assert_eq!(last.complete(), complete);
     }
 }

@@ -25,6 +25,11 @@ pub fn cut(text: &str, max: usize) -> &str {
     text
 }
 
+/// Whether [`cut`] leaves `text` whole.
+pub(crate) fn fits(text: &str, max: usize) -> bool {
+    cut(text, max).len() == text.len()
+}
+
 /// `text` made safe for a terminal, in at most `max` bytes: characters that would move the cursor, colour the screen or
 /// change the direction of writing are replaced by their codes.
 pub fn escaped(text: &str, max: usize) -> Cow<'_, str> {

@@ -1,5 +1,4 @@
-//! The loop over one Run, without I/O: what is done next, and what is known after it. The controller and the models that
-//! prove it carry out the same steps.
+//! The loop over one Run, without I/O: what is done next, and what is known after it.
 
 use std::sync::Arc;
 
@@ -33,11 +32,8 @@ impl Version for Run {
 /// The resourceVersion as a number: documented as one since Kubernetes 1.35 (KEP-5504), and a number before that on
 /// every server that stores in etcd. 0 if it is none; then the watch is trusted.
 fn resource_version(run: &Run) -> u64 {
-    run.metadata
-        .resource_version
-        .as_deref()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or_default()
+    let version = run.metadata.resource_version.as_deref();
+    version.and_then(|v| v.parse().ok()).unwrap_or_default()
 }
 
 /// Holds the memory of one Run.
@@ -150,7 +146,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         self.latest.as_ref()
     }
 
-    /// Whether a call is in flight. Its end has the Run decided again; until then nothing is.
+    /// Whether a call is in flight: until its end nothing is decided.
     pub fn calling(&self) -> bool {
         self.call == CallProgress::InFlight
     }
@@ -189,26 +185,25 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         !self.released() && !ended && self.memory.memory().intent.is_some()
     }
 
-    /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
-    /// process's earlier readings.
-    pub fn observe(&mut self, seen: Arc<V>) -> Arc<V> {
+    /// Records a version that was read, and returns the newest. Another writer's status withdraws this process's readings.
+    pub fn observe(&mut self, read: Arc<V>) -> Arc<V> {
         let newest = match self.latest.take() {
-            Some(own) if own.newer_than(&seen) => own,
-            Some(own) if own.run().status != seen.run().status => {
+            Some(own) if own.newer_than(&read) => own,
+            Some(own) if own.run().status != read.run().status => {
                 let none = RunStatus::default();
-                let status = seen.run().status.as_ref().unwrap_or(&none);
+                let status = read.run().status.as_ref().unwrap_or(&none);
                 self.memory.change(|memory| memory.overtaken(status));
-                seen
+                read
             }
-            _ => seen,
+            _ => read,
         };
         self.latest = Some(Arc::clone(&newest));
         newest
     }
 
-    /// The next step. `lacking`: the watch lacks the object. `written`: the status that was written last; the API server
-    /// may have stored it differently (an older CRD drops fields), and it is not written again at once. `decide` is asked
-    /// for the newest version, and whether the object is deleted without having been released.
+    /// The next step. `lacking`: the watch lacks the object. `written`: the status that was written last; it is not
+    /// written again, since the API server may have stored it differently (an older CRD drops fields). `decide` is asked
+    /// for the newest version, and with true if the object was deleted without a release.
     pub fn next(
         &mut self,
         lacking: bool,

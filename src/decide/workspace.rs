@@ -1,5 +1,5 @@
-//! Policy of one Workspace: the result of a check, what it means for its status and its Runs, and the failures that are
-//! passed over. One failed check is no outage.
+//! Policy of one Workspace: what a check means for its status and its Runs, and which failure is ignored: one failed check
+//! is no outage.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 use crate::api::{
     ConditionType as Type, Contract, Reason, WorkspaceStatus, conditions, limits::MAX_IDENTITY,
-    status::LastError,
 };
 
 use super::{
@@ -51,8 +50,7 @@ pub enum Obstacle {
 }
 
 impl Check {
-    /// Whether the check has no result because the API server didn't return a Secret: that proves nothing about the
-    /// Workspace.
+    /// Whether the API server didn't return a Secret: that proves nothing about the Workspace.
     pub fn inconclusive(&self) -> bool {
         matches!(&self.obstacle, Some(Obstacle::Config(why)) if why.reason == Reason::Checking)
     }
@@ -67,18 +65,17 @@ impl Obstacle {
         }
     }
 
-    /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
-    /// not: an edit fixes it, and the edit is watched.
+    /// Whether the obstacle may pass before the next check. An error in the Workspace or its Secret needs an edit.
     pub fn may_pass(&self) -> bool {
         self.failed_call().is_some_and(|f| f.class.may_pass())
     }
 
-    /// Whether this process had no file descriptor left for the call, which proves nothing about the service.
+    /// Whether this process had no file descriptor left for the call.
     pub fn no_file(&self) -> bool {
         self.failed_call().is_some_and(|f| f.class == Class::NoFile)
     }
 
-    /// The answer's `Retry-After`, up to the limit.
+    /// The answer's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.failed_call()?.retry_after()
     }
@@ -88,10 +85,6 @@ impl Obstacle {
             Self::Config(why) => why.clone(),
             Self::Call(failed) => call_failed(failed, secret.unwrap_or("Secret")),
         }
-    }
-
-    fn last_error(&self, attempts: u32, wall: Timestamp) -> Option<LastError> {
-        Some(self.failed_call()?.last_error(attempts, wall))
     }
 }
 
@@ -138,8 +131,7 @@ pub struct Assessment {
 }
 
 impl Assessment {
-    /// Message of the Ready condition. It is the same as long as the failure is the same, so that the Runs that repeat
-    /// it are not written at each probe.
+    /// Message of the Ready condition: the same as long as the failure is, since Runs repeat it.
     pub fn message(&self) -> String {
         let ready = conditions::find(&self.status.conditions, Type::Ready);
         ready.map_or_else(String::new, |ready| ready.message.clone())
@@ -169,24 +161,19 @@ pub fn assess(
     status.service_version = check.version.clone().flatten().or(status.service_version);
     status.identity = check.identity.clone().flatten().or(status.identity);
     status.record = check.record.clone().or(status.record);
-    status.last_error = obstacle.and_then(|o| o.last_error(attempts, wall));
+    let failed = obstacle.and_then(Obstacle::failed_call);
+    status.last_error = failed.map(|failed| failed.last_error(attempts, wall));
     let error = status.last_error.as_ref();
     let failed_request = error.and_then(|e| e.request_id.clone());
     let leaving = check.waits_for.as_deref().map(being_deleted);
     let secret_deleted = check.secret_deleted.as_ref().map(cached_token);
-    let unready = secret_deleted
-        .as_ref()
-        .or(refused_version.as_ref())
-        .or(leaving.as_ref());
+    let unready = secret_deleted.as_ref().or(refused_version.as_ref());
+    let unready = usable.as_ref().err().or(unready).or(leaving.as_ref());
     let who = check.identity.as_ref().and_then(Option::as_deref);
     let who = cut(who.unwrap_or_default(), 256);
-    let ready = match (&usable, unready) {
-        (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
-        (Ok(()), None) => {
-            let message = format!("The service answered for the token as workspace {who}.");
-            Ok(Why::new(Reason::Verified, message))
-        }
-    };
+    let verified = format!("The service answered for the token as workspace {who}.");
+    let verified = Why::new(Reason::Verified, verified);
+    let ready = unready.map_or(Ok(verified), |why| Err(why.clone()));
     let changed = conditions::is_true(&status.conditions, Type::Ready) != ready.is_ok();
     if let Some(id) = failed_request.or_else(|| check.request_id.clone().filter(|_| changed)) {
         status.request_id = Some(id);
@@ -203,11 +190,13 @@ pub fn assess(
     set(Type::VersionVerified, version.as_ref());
     set(Type::Authenticated, authenticated.as_ref());
     set(Type::Ready, Some(&ready));
-    for (kind, person) in [(Type::Reconciling, false), (Type::Stalled, true)] {
-        let why = ready.as_ref().err();
-        let why = why.filter(|why| needs_a_person(why.reason) == person);
-        set(kind, why.map(|why| Ok(why.clone())).as_ref());
-    }
+    let unready = unready.cloned();
+    let stalled = unready
+        .as_ref()
+        .is_some_and(|why| needs_a_person(why.reason));
+    let unready = unready.map(Ok);
+    set(Type::Reconciling, unready.as_ref().filter(|_| !stalled));
+    set(Type::Stalled, unready.as_ref().filter(|_| stalled));
     if let Some(current) = current.filter(|c| same_failure(c, &status)) {
         status = current.clone();
     }
@@ -251,10 +240,8 @@ pub const LISTED_RUNS: usize = 3;
 /// Verdict on a version with its message (rule 13). `None` is an answer that names no version.
 pub fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
     let accepted = contract.accepted_versions();
-    let listed = accepted
-        .get(..LISTED_VERSIONS)
-        .unwrap_or(accepted)
-        .join(", ");
+    let listed = accepted.get(..LISTED_VERSIONS).unwrap_or(accepted);
+    let listed = listed.join(", ");
     let shown = cut(version.unwrap_or_default(), 64);
     let refusal = match version {
         Some(v) if contract.accepts_version(v) => {
@@ -286,37 +273,33 @@ fn identity_verdict(check: &Check, contract: &Contract) -> Result<(), Why> {
     Err(Why::new(Reason::ContractViolation, message))
 }
 
-/// Reason why first submissions are blocked. The deletion of the Workspace comes first, since it waits for the Runs
-/// already submitted.
+/// Reason why first submissions are blocked.
 fn why_blocked(check: &Check, failed: Option<Why>) -> Option<(Reason, String)> {
-    let (reason, message) = if check.waits_for.is_some() {
-        (
-            Reason::WorkspaceDeleting,
-            "The Workspace is being deleted and takes no new Runs. Create the Run with another one, or wait until this one exists again.",
-        )
-    } else if check.suspended {
-        (
-            Reason::WorkspaceSuspended,
-            "The Workspace's spec.suspend blocks new submissions; set it to false to continue.",
-        )
-    } else {
-        return failed.map(|why| (why.reason, why.message));
-    };
-    Some((reason, message.to_owned()))
+    if check.waits_for.is_some() {
+        let message = "The Workspace is being deleted and takes no new Runs. Create the Run with another one, or wait until this one exists again.";
+        return Some((Reason::WorkspaceDeleting, message.to_owned()));
+    }
+    if check.suspended {
+        let message =
+            "The Workspace's spec.suspend blocks new submissions; set it to false to continue.";
+        return Some((Reason::WorkspaceSuspended, message.to_owned()));
+    }
+    failed.map(|why| (why.reason, why.message))
 }
 
 fn being_deleted(waits_for: &[String]) -> Why {
-    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for);
-    let others = if waits_for.len() > listed.len() {
+    let others = if waits_for.len() > LISTED_RUNS {
         " and others"
     } else {
         ""
     };
-    let next = match listed.join(", ") {
-        none if none.is_empty() => "and its finalizer is removed.".to_owned(),
-        listed => format!(
+    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for).join(", ");
+    let next = if listed.is_empty() {
+        "and its finalizer is removed.".to_owned()
+    } else {
+        format!(
             "and waits for the submitted ones to end: {listed}{others}. Delete them to complete its deletion sooner."
-        ),
+        )
     };
     let message = format!("Being deleted: it takes no new Runs, {next}");
     Why::new(Reason::WorkspaceDeleting, message)
@@ -349,8 +332,7 @@ pub struct Verified {
     pub base_url: String,
 }
 
-/// Whether the last good token may be used instead of the Secret: only if the Secret was deleted. An existing Secret
-/// without a good token was changed on purpose.
+/// Whether the last good token may be used: a Secret that exists without a good one was changed on purpose.
 pub fn outlives(why: &Why) -> bool {
     why.reason == Reason::SecretNotFound
 }
@@ -364,7 +346,7 @@ fn cached_token(secret_deleted: &Why) -> Why {
     Why::new(secret_deleted.reason, message)
 }
 
-/// Reason why a check stopped. If the service rejected the last good token, the message adds that it was that one.
+/// Reason why a check stopped, with a note if the service rejected the last good token.
 fn rejected(why: Why, secret_deleted: Option<&Why>) -> Why {
     match secret_deleted {
         Some(deleted) if why.reason == Reason::Unauthorized => {
@@ -379,22 +361,19 @@ fn rejected(why: Why, secret_deleted: Option<&Why>) -> Why {
 /// The standing of a Workspace before a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// A check of this same Workspace succeeded, in this process or, by its status, in the previous one; and its status
-    /// has not shown not Ready since.
+    /// A check of this same Workspace succeeded, also in the previous process, and its status is still Ready.
     pub verified: bool,
-    /// The check before this one was passed over.
+    /// The failure before this one was ignored.
     pub failure_ignored: bool,
 }
 
-/// Whether a check changes only the time of the next one: true for the first failure after a good check, if its cause
-/// may pass by then.
+/// Whether a check changes only the time of the next one: the first failure after a good check, if its cause may pass.
 pub fn ignores_failure(check: &Check, standing: Standing) -> bool {
     let passing = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
     passing && standing.verified && !standing.failure_ignored
 }
 
-/// Reason why first submissions stay blocked after a check that was passed over: the one it found, or the earlier one
-/// that it did not get to check.
+/// Reason why first submissions stay blocked after an ignored failure: the one found, or an earlier one left unchecked.
 pub fn still_blocked(
     before: Option<(Reason, String)>,
     found: Option<(Reason, String)>,

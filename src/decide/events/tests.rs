@@ -60,26 +60,3 @@ fn a_pause_is_published_by_the_run_whose_call_was_answered_429() {
         0
     );
 }
-
-#[test]
-fn another_error_is_another_event() {
-    let retrying = |http_status| RunStatus {
-        last_error: Some(error(http_status)),
-        ..with(&[(Type::Reconciling, true, Reason::Retrying, "again")])
-    };
-    let events = published(&retrying(503), &retrying(500));
-    assert_eq!(events.len(), 1);
-    assert!(published(&retrying(500), &retrying(500)).is_empty());
-}
-
-/// Proves: P-events
-#[test]
-fn a_text_is_no_longer_than_the_api_server_takes() {
-    let reason = EventReason::ServiceEvent;
-    for text in ["x".repeat(5000), "\u{e9}\n".repeat(5000)] {
-        let event = EventDraft::new(reason, "", &text);
-        let bytes = event.message.len();
-        assert!((MAX_NOTE - 10..=MAX_NOTE).contains(&bytes), "{bytes}");
-    }
-    assert_eq!(EventDraft::new(reason, "", "short").message, "short");
-}

@@ -28,7 +28,13 @@ fn next(facts: &Facts<'_>) -> Decision {
         return rebuild(facts);
     };
     if facts.end_reason() == Some(Reason::RunNotFound) {
-        return denied(facts);
+        // It keeps its finalizer: on deletion cancel and GET must both deny it again.
+        return match facts.run_id() {
+            Some(run_id) if facts.deleting() && facts.has_finalizer() => {
+                submitted::teardown(facts, run_id)
+            }
+            _ => await_ttl(facts),
+        };
     }
     if facts.has_finalizer()
         && let Some(until) = awaited_until(facts)
@@ -53,21 +59,11 @@ fn next(facts: &Facts<'_>) -> Decision {
     if facts.deleting() {
         return Decision::quiet();
     }
-    at_rest(facts)
-}
-
-/// A run that the service denied keeps its finalizer. On deletion cancel and GET must both deny it again.
-fn denied(facts: &Facts<'_>) -> Decision {
-    match facts.run_id() {
-        Some(run_id) if facts.deleting() && facts.has_finalizer() => {
-            submitted::teardown(facts, run_id)
-        }
-        _ => at_rest(facts),
-    }
+    await_ttl(facts)
 }
 
 /// The Run keeps its status until its TTL.
-fn at_rest(facts: &Facts<'_>) -> Decision {
+fn await_ttl(facts: &Facts<'_>) -> Decision {
     Decision {
         status: current(facts, false),
         ..ttl::expiry(facts)
@@ -128,7 +124,7 @@ fn awaited_until(facts: &Facts<'_>) -> Option<Timestamp> {
     if over || matches!(facts.stream, Stream::Waiting { .. }) || !can_be_had(facts) {
         return None;
     }
-    let until = later(last.since().unwrap_or(facts.now), LAST_EVENTS);
+    let until = later(last.since.unwrap_or(facts.now), LAST_EVENTS);
     (until > facts.now).then_some(until)
 }
 

@@ -35,7 +35,7 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
     if decision.status.as_ref().is_some_and(counted) {
         let buffer = &inputs.memory.event_buffer;
         decision.shown = if facts.ended() {
-            buffer.received()
+            buffer.events
         } else {
             buffer.shown()
         };
@@ -68,7 +68,6 @@ pub fn settled(inputs: &Inputs<'_>) -> Option<Settled> {
     }
     let Decision { status, effect, .. } = decide(inputs);
     let rests = status.is_none() && matches!(effect, None | Some(Effect::Delete));
-    rests.then(|| Settled {
-        expires: ttl::due(&facts),
-    })
+    let expires = ttl::due(&facts);
+    rests.then_some(Settled { expires })
 }

@@ -21,14 +21,12 @@ use super::status::{RemoteState, shown, still_stale};
 
 /// The effect that is due, or the time at which the next one is.
 pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str) -> Decision {
-    let cancel = match remote.cancel_cause {
-        Some(CancelCause::Deletion) => match deletion_done(facts, remote) {
-            Some(events) => return release(facts, events),
-            None => cancel_at(facts, remote),
-        },
-        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(facts, remote),
-        None => None,
-    };
+    if remote.cancel_cause == Some(CancelCause::Deletion)
+        && let Some(events) = deletion_done(facts, remote)
+    {
+        return release(facts, events);
+    }
+    let cancel = remote.cancel_cause.and_then(|_| cancel_at(facts, remote));
     let regular = regular_at(facts);
     let refresh = hinted_at(facts).map_or(regular, |at| at.min(regular));
     let run_id = run_id.to_owned();
@@ -43,8 +41,7 @@ pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str)
     Decision::quiet().requeue_at(next)
 }
 
-/// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
-/// cancelling for long enough.
+/// Events for the release of a run not seen to end: cancel and GET both deny it, or it was cancelling for long enough.
 fn deletion_done(facts: &Facts<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
     let cancel = &facts.memory.cancel;
     let denied_by_cancel = cancel.refused == Some(Reason::RunNotFound);
@@ -73,12 +70,14 @@ fn cancel_at(facts: &Facts<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let retry = failed.filter(|t| t.last.class.refusal().is_none());
     let allowed = retry.map_or(facts.now, |t| facts.next_attempt(t));
     let refused = failed.filter(|_| memory.cancel.refused.is_some());
+    // A run that stays plainly active is cancelled again at the interval of polls.
+    let (settings, count) = (facts.settings, memory.cancel.count);
+    let seed = delays::seed(facts.uid, count);
+    let gap = delays::poll_interval(count, settings.poll_min, settings.poll_max, seed);
     let again = match (refused, memory.cancel.answered_at, stored) {
         (Some(refused), _, _) => facts.next_attempt(refused),
-        (None, Some(answered), _) => later(answered, gap(facts)),
-        (None, None, Some(accepted)) => {
-            later(facts.now, gap(facts).saturating_sub(facts.since(accepted)))
-        }
+        (None, Some(answered), _) => later(answered, gap),
+        (None, None, Some(accepted)) => later(facts.now, gap.saturating_sub(facts.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
     // A GET first: it is the truth.
@@ -92,13 +91,6 @@ fn is_in_progress(facts: &Facts<'_>, remote: &RemoteState) -> bool {
     remote.class == Some(StateClass::Cancelling)
         && facts.memory.cancel.refused.is_none()
         && denied_at(facts).is_none()
-}
-
-/// Interval between repeated cancellations of a run that stays plainly active after an accepted one.
-fn gap(facts: &Facts<'_>) -> Duration {
-    let (settings, count) = (facts.settings, facts.memory.cancel.count);
-    let seed = delays::seed(facts.uid, count);
-    delays::poll_interval(count, settings.poll_min, settings.poll_max, seed)
 }
 
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted cancel:
@@ -126,16 +118,15 @@ fn long_enough(since: Timestamp, read: Timestamp) -> bool {
     read >= later(since, CANCEL_GRACE)
 }
 
-/// Time at which a hint leads to a GET. A failed GET doesn't delay the next hint, except after a 401, a 429 or a
-/// Retry-After.
+/// Time at which a hint leads to a GET, also after one that failed.
 fn hinted_at(facts: &Facts<'_>) -> Option<Timestamp> {
     let memory = facts.memory;
     let due = memory.hint_due(facts.now);
-    let Some(failed) = facts.failures_of(Call::Get) else {
-        return memory.event_buffer.refresh_wanted().then_some(due);
+    let hinted = match facts.failures_of(Call::Get) {
+        None => memory.event_buffer.refresh_wanted(),
+        Some(failed) => memory.event_buffer.fresh_hint() && !failed.last.delays_hints(),
     };
-    let waits = failed.last.delays_hints();
-    (memory.event_buffer.fresh_hint() && !waits).then_some(due)
+    hinted.then_some(due)
 }
 
 /// Time of the next read without a hint.
@@ -172,8 +163,7 @@ fn regular_at(facts: &Facts<'_>) -> Timestamp {
     later(since, wait)
 }
 
-/// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
-/// wait.
+/// Time at which a failed GET is repeated: within `--poll-max`, unless the answer asks for more.
 fn retry_at(facts: &Facts<'_>, failed: &CallFailures) -> Timestamp {
     let asked = delays::asked(failed.last.retry_after());
     let latest = later(failed.at, facts.settings.poll_max.max(asked));

@@ -70,22 +70,18 @@ impl<'a> Facts<'a> {
         failures.filter(|t| !t.passing()).max_by_key(|t| t.at)
     }
 
-    /// The next attempt by the wall clock as it was at the failure, so that the text is the same in each reconcile.
-    fn next_attempt_shown(&self, failed: &CallFailures) -> Timestamp {
-        let wait = self.next_attempt(failed).duration_since(failed.at);
-        later(failed.wall, Duration::try_from(wait).unwrap_or_default())
-    }
-
     fn last_error(&self) -> Option<LastError> {
         // Memory is empty after a restart: the error in the status stays until a call succeeds.
         let Some(failed) = self.worst() else {
             let keeps = self.memory.reading.is_none() && self.memory.run_id.is_none();
             return self.status().last_error.clone().filter(|_| keeps);
         };
-        let retries = failed.last.is_repeated();
+        let retries = failed.last.is_repeated() && failed.last.class != Class::Unauthorized;
+        // By the wall clock as it was at the failure, so that it is the same in each reconcile.
+        let wait = self.next_attempt(failed).duration_since(failed.at);
+        let next = later(failed.wall, Duration::try_from(wait).unwrap_or_default());
         Some(LastError {
-            next_attempt: (retries && failed.last.class != Class::Unauthorized)
-                .then(|| whole_seconds(self.next_attempt_shown(failed))),
+            next_attempt: retries.then(|| whole_seconds(next)),
             ..failed.last.last_error(failed.count, failed.wall)
         })
     }
@@ -228,20 +224,15 @@ pub(crate) struct Staleness {
     pub(crate) shown_at: Option<Timestamp>,
 }
 
-impl Staleness {
-    fn of(why: Option<Why>, unusable: bool) -> Self {
-        Self {
-            why,
-            unusable,
-            shown_at: None,
-        }
-    }
-}
-
 fn staleness(facts: &Facts<'_>) -> Staleness {
+    let stale = |why, unusable| Staleness {
+        why,
+        unusable,
+        shown_at: None,
+    };
     match facts.workspace {
-        WorkspaceView::Unknown => Staleness::of(None, true),
-        WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(facts)), true),
+        WorkspaceView::Unknown => stale(None, true),
+        WorkspaceView::Missing => stale(Some(messages::workspace_missing(facts)), true),
         WorkspaceView::NotReady {
             reason,
             message,
@@ -256,17 +247,17 @@ fn staleness(facts: &Facts<'_>) -> Staleness {
             // A token is used only after it was verified: no call is made before the Workspace is Ready.
             Staleness {
                 shown_at,
-                ..Staleness::of(why, true)
+                ..stale(why, true)
             }
         }
         WorkspaceView::Ready(session) => {
             if let Some((reason, pinned)) = moved(facts, session) {
                 let why = messages::elsewhere(facts, reason, pinned, session);
-                return Staleness::of(Some(why), true);
+                return stale(Some(why), true);
             }
             let failed = facts.failures_of(Call::Get).filter(|t| !t.passing());
             let why = failed.map_or_else(|| still_stale(facts), |t| Some(messages::stale(t)));
-            Staleness::of(why, facts.awaits_another_session())
+            stale(why, facts.awaits_another_session())
         }
     }
 }
@@ -286,8 +277,7 @@ pub(crate) fn shown(facts: &Facts<'_>) -> Option<Why> {
     messages::as_shown(facts, ConditionType::Synced, "False")
 }
 
-/// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
-/// before.
+/// Time at which a Workspace's failure that began at `since` is written, if that is ahead.
 pub(crate) fn not_shown_yet(facts: &Facts<'_>, since: Timestamp) -> Option<Timestamp> {
     let shown_at = delays::workspace_failure_shown_at(facts.uid, since);
     (shown_at > facts.now).then_some(shown_at)

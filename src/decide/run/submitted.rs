@@ -37,16 +37,12 @@ pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
         let why = messages::run_id_conflict(facts, run_id, other);
         return blocked(facts, why);
     }
-    if was_stripped(facts) {
+    // By a replace.
+    let stripped = !facts.has_finalizer() || !facts.intent_stands;
+    if stripped && !facts.deleting() {
         return repair(facts, run_id);
     }
     mirror(facts, run_id)
-}
-
-/// Whether a replace stripped finalizer or intent from an active Run.
-fn was_stripped(facts: &Facts<'_>) -> bool {
-    let guarded = facts.has_finalizer() && facts.intent_stands;
-    !facts.deleting() && !guarded
 }
 
 /// A different runId that the service returned for this object: the Run stalls, and neither run is cancelled.
@@ -85,8 +81,7 @@ fn accept(facts: &Facts<'_>, run_id: &str) -> Decision {
     Decision::write(synced(facts, remote.status(facts, status)))
 }
 
-/// Puts finalizer and intent back after a replace stripped them: as a takeover, since another process may have been the
-/// owner meanwhile.
+/// Puts finalizer and intent back: as a takeover, since another process may have been the owner meanwhile.
 fn repair(facts: &Facts<'_>, run_id: &str) -> Decision {
     let Some(workspace) = pins(facts).next() else {
         return place_unknown(facts, run_id);
@@ -164,8 +159,7 @@ fn synced(facts: &Facts<'_>, mut full: RunStatus) -> RunStatus {
     full
 }
 
-/// Delays a write of only events, or of only another attempt of a failed call. Returns the status to write now, or the
-/// time at which it is written.
+/// Returns the status to write now, or the time at which it is written.
 fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
     let stored = facts.status();
     let mut rest = RunStatus {

@@ -35,8 +35,10 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         let phase = Phase::Cancelled;
         return Decision::write(facts.status_with(&Conditions::Ended { phase, why }));
     }
-    // Another object's intent never leads to a POST automatically.
-    if facts.is_copy() && !new_run_requested(facts) {
+    // Another object's intent leads to a POST only if a person wants it, and never with its runId, which is immutable.
+    let foreign_run = facts.status().run_id.is_some();
+    let new_run = facts.new_retry() && !facts.spec().suspended() && !foreign_run;
+    if facts.is_copy() && !new_run {
         return restored(facts);
     }
     // Ignored once there is an intent: its proof may be unknown after a restart.
@@ -56,11 +58,6 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         }
     }
     with_workspace(facts)
-}
-
-/// Whether a person wants a copy of another object submitted. Not with the other's runId, which is immutable.
-fn new_run_requested(facts: &Facts<'_>) -> bool {
-    facts.new_retry() && !facts.spec().suspended() && facts.status().run_id.is_none()
 }
 
 /// A copy of another object is not submitted. A retry annotation that was copied with it is not a new one.
@@ -104,8 +101,7 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
             let why = messages::namespace_not_allowed(facts);
             return blocked(facts, why).requeue_at(forgotten);
         }
-        // No Workspace detail is shown in a namespace before that namespace is known to be allowed. Except a
-        // Workspace that can't be read: it doesn't show whom it allows.
+        // A namespace sees nothing of a Workspace before it is known to be allowed, unless the Workspace can't be read.
         view if facts.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
         WorkspaceView::NotReady {
             reason,
@@ -155,16 +151,14 @@ pub(super) fn blocked(facts: &Facts<'_>, why: Why) -> Decision {
     Decision::write(facts.status_with(&Conditions::Blocked(why)))
 }
 
-/// Reason why a first submission waits, with or without an intent: a version that is not accepted, the Workspace's
-/// `suspend` or its deletion. They block nothing else.
+/// Reason why a first submission waits. It blocks nothing else.
 fn held_back(facts: &Facts<'_>, session: &Session) -> Option<Why> {
     let (reason, message) = session.submissions_blocked.as_ref()?;
     let blocks = facts.not_created() && !is_awaited(facts, session, *reason);
     blocks.then(|| Why::new(*reason, message.clone()))
 }
 
-/// Whether a Workspace that is being deleted waits for this Run and so doesn't block it: the two would wait for
-/// each other.
+/// Whether a Workspace that is being deleted waits for this Run: the two would wait for each other.
 fn is_awaited(facts: &Facts<'_>, session: &Session, reason: Reason) -> bool {
     reason == Reason::WorkspaceDeleting
         && needs_workspace(facts.run, Some(&session.resolved.base_url))
@@ -269,9 +263,8 @@ fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     }
 }
 
-/// Writes the same submission under a new epoch, which withdraws the proof of an earlier one; or the same intent once
-/// more if only the finalizer is missing. An intent that was removed by an edit is written back as a takeover, too:
-/// another process may have been the owner meanwhile.
+/// Writes the same submission under a new epoch, which withdraws the proof of an earlier one, also if an edit removed the
+/// intent; or the same intent once more if only the finalizer is missing.
 fn take_over(facts: &Facts<'_>, intent: &Intent) -> Decision {
     let kept = facts.owned_by_this_process(intent) && !facts.new_retry();
     let next = Intent {
@@ -289,13 +282,12 @@ fn take_over(facts: &Facts<'_>, intent: &Intent) -> Decision {
 
 /// The failure of the create, if its next attempt is not due yet.
 fn waits_for_retry<'a>(facts: &Facts<'a>) -> Option<&'a CallFailures> {
-    facts
-        .failures_of(Call::Create)
-        .filter(|failed| facts.next_attempt(failed) > facts.now || facts.awaits_another_session())
+    let failed = facts.failures_of(Call::Create)?;
+    let due = facts.next_attempt(failed) <= facts.now && !facts.awaits_another_session();
+    (!due).then_some(failed)
 }
 
-/// Epoch of the intent that is written now. An earlier epoch proves nothing about it: a takeover or a retry withdraws
-/// the proof. A refusal may outlive its intent, so its epoch counts too.
+/// Epoch of the intent that is written now. A refusal may outlive its intent, so its epoch counts too.
 pub(crate) fn next_epoch(facts: &Facts<'_>) -> i64 {
     let refused = facts.status().refusal.as_ref().map_or(0, |r| r.epoch);
     let latest = facts.own_intent().map_or(refused, |i| i.epoch.max(refused));

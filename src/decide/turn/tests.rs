@@ -102,13 +102,6 @@ fn nothing_is_decided_while_a_call_is_in_flight() {
     assert!(!tracked.unprocessed());
 }
 
-#[test]
-fn a_memory_remembers_what_it_learns() {
-    let mut memory = Memory::default();
-    memory.change(|memory| memory.run_id = Some("run-1".to_owned()));
-    assert_eq!(Remembers::memory(&memory).run_id.as_deref(), Some("run-1"));
-}
-
 /// Proves: D-vanished
 #[test]
 fn a_missing_object_is_read_live_before_its_run_is_cancelled() {
@@ -218,19 +211,4 @@ fn a_status_goes_before_the_effect_and_is_not_written_twice() {
     assert!(matches!(first, Step::WriteStatus { .. }));
     let stored = tracked.next(false, Some(&status), |_, _, _| decision);
     assert!(matches!(stored.step, Step::Act(Effect::Delete)));
-}
-
-#[test]
-fn an_intent_that_was_written_is_remembered() {
-    let intent = intent();
-    let write = Step::Act(Effect::WriteIntent {
-        intent: Box::new(intent.clone()),
-        finalizer: true,
-        clean: true,
-    });
-    let mut tracked = tracked(&json!({}));
-    took(&mut tracked, &write, Outcome::Gone);
-    assert_eq!(tracked.memory.intent, None);
-    took(&mut tracked, &write, Outcome::Written(run(2, &json!({}))));
-    assert_eq!(tracked.memory.intent, Some(intent));
 }
