@@ -130,7 +130,6 @@ pub(crate) fn alike(a: &[Condition], b: &[Condition]) -> bool {
     a.iter().map(shown).eq(b.iter().map(shown))
 }
 
-/// One row of the table.
 struct Row {
     phase: Phase,
     accepted: bool,

@@ -147,7 +147,6 @@ pub(crate) struct Bounds {
 /// A bucket that starts full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TokenBucket {
-    /// Time at which it is full again.
     full_at: Option<Timestamp>,
 }
 
@@ -159,7 +158,6 @@ impl TokenBucket {
         full_at.checked_sub(spare).map_or(now, |at| at.max(now))
     }
 
-    /// Takes a token; false if there is none.
     pub(crate) fn take(&mut self, bounds: Bounds, now: Timestamp) -> bool {
         let enough = self.next(bounds, now) <= now;
         if enough {
@@ -169,7 +167,6 @@ impl TokenBucket {
         enough
     }
 
-    /// Puts back a token that was not used.
     pub(crate) fn give_back(&mut self, bounds: Bounds) {
         let full_at = self.full_at;
         self.full_at = full_at.and_then(|at| at.checked_sub(bounds.refill).ok());

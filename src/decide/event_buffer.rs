@@ -23,7 +23,6 @@ pub struct EventBuffer {
     waiting: VecDeque<Waiting>,
     /// Number of events received.
     pub(super) events: usize,
-    /// Number of events stored.
     stored: usize,
     /// Number of events and other hints received.
     received: u64,
@@ -31,13 +30,10 @@ pub struct EventBuffer {
     covered: u64,
     /// Hints 1..=marked came before the GET in flight.
     marked: u64,
-    /// The number of the latest hint.
     hinted: u64,
-    /// The state that an event named last.
     pub(super) named: Option<String>,
     /// Recent ids with the position of their events; 0 for those of an earlier process.
     recent: VecDeque<(String, usize)>,
-    /// The id at which the stream resumes.
     cursor: Option<String>,
     /// The latest id that is stored, as far as this process knows.
     last_stored: Option<String>,
@@ -173,7 +169,6 @@ impl EventBuffer {
         self.remember(status);
     }
 
-    /// Remembers an id, and the position of its event.
     fn know(&mut self, id: &str, nth: usize) {
         if self.recent.len() >= REMEMBERED {
             self.recent.pop_front();

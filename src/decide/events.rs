@@ -110,7 +110,6 @@ pub(crate) fn of_run(
         .collect()
 }
 
-/// The facts of a status, each as its Event.
 fn of_status(status: &RunStatus, now: Timestamp) -> impl Iterator<Item = EventDraft> {
     let once = [submitted(status), ended(status), kept(status)];
     let passing = [
@@ -218,7 +217,6 @@ fn failing(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
     Some(EventDraft::new(reason, occasion, message))
 }
 
-/// The condition, if it has this status.
 fn shown<'a>(status: &'a RunStatus, kind: Type, is: &str) -> Option<&'a Condition> {
     find(&status.conditions, kind).filter(|c| c.status == is)
 }
@@ -244,7 +242,6 @@ fn shown_failure(condition: &Condition, answer: Option<i32>) -> Option<EventReas
     }
 }
 
-/// The service names a state that the contract file doesn't map.
 fn unmapped_state(
     before: &RunStatus,
     after: &RunStatus,
@@ -313,7 +310,6 @@ fn of_condition(reason: EventReason, condition: &Condition, ids: &str) -> EventD
     EventDraft::new(reason, occasion, why(condition) + ids).since(Some(since))
 }
 
-/// The number of the minute.
 fn minute(at: Timestamp) -> String {
     at.as_second().div_euclid(MINUTE).to_string()
 }
@@ -322,7 +318,6 @@ fn sentence(condition: &Condition) -> Cow<'_, str> {
     escaped(&condition.message, MAX_SENTENCE)
 }
 
-/// Reason and message.
 fn why(condition: &Condition) -> String {
     format!("{}: {}", condition.reason, sentence(condition))
 }
@@ -331,7 +326,6 @@ fn id(text: &str) -> Cow<'_, str> {
     escaped(text, MAX_ID)
 }
 
-/// The run or the key, for support.
 fn ids(status: &RunStatus) -> String {
     match (&status.run_id, &status.idempotency_key) {
         (Some(run_id), _) => format!(" (run {})", id(run_id)),
@@ -340,7 +334,6 @@ fn ids(status: &RunStatus) -> String {
     }
 }
 
-/// The request that showed it.
 fn request(status: &RunStatus) -> String {
     let shown = status.request_id.as_deref();
     shown.map_or_else(String::new, |text| format!(", request {}", id(text)))

@@ -106,7 +106,6 @@ impl<'a> Facts<'a> {
         self.deleted_without_release || self.deletion_requested_at().is_some()
     }
 
-    /// Whether the object is deleted without cancelling its run.
     pub(crate) fn orphaned(&self) -> bool {
         self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
     }
@@ -128,7 +127,6 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether the intent in force, or the lack of one, is another object's.
     pub(crate) fn is_copy(&self) -> bool {
         self.intent == IntentRecord::Foreign
     }
@@ -233,7 +231,6 @@ impl Facts<'_> {
         self.is_copy() && self.spec().cancelled() && self.status().phase == Some(Phase::Cancelled)
     }
 
-    /// The reason of the Finished condition.
     pub(crate) fn end_reason(&self) -> Option<Reason> {
         let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
         Reason::named(&finished.reason)
@@ -288,7 +285,6 @@ pub(crate) fn moved<'a>(
     pins(facts).find_map(|pin| elsewhere(pin, &session.resolved).map(|reason| (reason, pin)))
 }
 
-/// Every record that decides the Run's place.
 pub(crate) fn pins<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ResolvedWorkspace> {
     let status = facts.status();
     let stored = status

@@ -77,7 +77,6 @@ impl Failure {
         }
     }
 
-    /// One sentence about it, with its request id.
     pub(crate) fn sentence(&self) -> String {
         let detail = cut(&self.message, MAX_QUOTE);
         let status = self.http_status.unwrap_or_default();
@@ -105,7 +104,6 @@ impl Failure {
         }
     }
 
-    /// The problem's code, else the operator's own.
     fn code(&self) -> &str {
         let own = match self.kind {
             FailureKind::NotSent => "not_sent",
@@ -304,7 +302,6 @@ impl FailedCall {
         }
     }
 
-    /// For a status.
     pub(crate) fn last_error(&self, attempts: u32, wall: Timestamp) -> LastError {
         let failure = &self.failure;
         let request_id = failure.request_id.as_deref();

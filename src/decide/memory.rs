@@ -68,7 +68,6 @@ impl Memory {
         new
     }
 
-    /// The state of the latest reading, if it named one.
     pub(crate) fn state_read(&self) -> Option<&str> {
         self.reading.as_ref()?.state.as_deref()
     }
@@ -123,7 +122,6 @@ impl Submission {
         self.sole && !self.doubt && !self.open
     }
 
-    /// A POST is about to be sent.
     pub(super) fn started(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
         // The POST before was given up in the middle: its outcome is unknown.
@@ -188,7 +186,6 @@ impl NotFound {
         }
     }
 
-    /// Whether the run counts as lost.
     pub(crate) fn confirmed(&self) -> bool {
         self.count >= CONFIRMATIONS
     }

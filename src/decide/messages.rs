@@ -15,7 +15,6 @@ use super::{
     truncate::{MAX_ERROR, MAX_QUOTE, cut},
 };
 
-/// Cause of a run's cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CancelCause {
     /// The object is being deleted.
@@ -29,9 +28,7 @@ pub(crate) enum CancelCause {
 const SUSPENDED_TOO_LATE: &str = " spec.suspend is ignored, since the submission has begun.";
 const KEY_USED: &str =
     "The key was used for another request; use another spec.idempotencyKey in a new Run.";
-/// Instruction for a retry.
 const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
-/// Instruction to delete the object without its run.
 const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be deleted";
 
 fn workspace_name(facts: &Facts<'_>) -> String {
@@ -158,7 +155,6 @@ fn other_identity(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace, workspace
     )
 }
 
-/// A cancellation that can't be sent now.
 pub(crate) fn cancellation_waits(obstacle: &Why) -> Why {
     let message = format!("The run is not cancelled yet. {}", obstacle.message);
     Why::new(obstacle.reason, message)

@@ -100,7 +100,6 @@ fn write_canonical(json: &str, out: &mut String) {
     }
 }
 
-/// Records the end of the member that ends here.
 fn end_member(levels: &mut [Option<Open>], out: &str) {
     if let Some(Some(open)) = levels.last_mut()
         && let Some(last) = open.members.last_mut()
@@ -161,7 +160,6 @@ fn close(mut open: Open, out: &mut String) {
     }
 }
 
-/// Writes a number or one of the three literals.
 fn scalar(token: &str, out: &mut String) {
     match serde_json::from_str::<Number>(token) {
         // Writing to a String can't fail.

@@ -36,12 +36,10 @@ pub struct LastEvents {
     refused: bool,
 }
 
-/// Events delivered by one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Delivered {
     /// It was opened when the run was seen to have ended.
     after_end: bool,
-    /// It delivered a new event.
     new_events: bool,
     /// It delivered an event that names an end.
     end: bool,
@@ -137,6 +135,8 @@ pub fn pause(ended: &Ended<'_>) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::api::Reason;
     use crate::decide::failure::{Call, Class, Failure, FailureKind};
@@ -240,5 +240,23 @@ mod tests {
         assert_eq!(asked(long, 1), long);
         assert_eq!(asked(short, 9), closed(&last, 9));
         assert_eq!(asked(long, 9), long);
+    }
+
+    #[rstest]
+    #[case::the_end_is_stored(true, false, true)]
+    #[case::a_get_has_shown_the_end(false, true, true)]
+    #[case::before_the_end(false, false, false)]
+    fn a_close_without_events_is_the_last_one_after_the_end(
+        #[case] stored: bool,
+        #[case] shown: bool,
+        #[case] complete: bool,
+    ) {
+        let mut last = LastEvents::default();
+        if stored {
+            last.begin(Timestamp::UNIX_EPOCH);
+        }
+        last.opened(shown);
+        last.stream_ended(StreamEnd::Closed);
+        assert_eq!(last.complete(), complete);
     }
 }

@@ -16,7 +16,6 @@ use super::{
     facts::Facts,
 };
 
-/// Deletes the object after its TTL.
 pub(crate) fn expiry(facts: &Facts<'_>) -> Decision {
     match due(facts).filter(|_| !facts.deleting()) {
         None => Decision::quiet(),
@@ -42,7 +41,6 @@ pub(crate) fn record_keeper(facts: &Facts<'_>, status: &mut RunStatus) {
     }
 }
 
-/// The GitOps tool that would re-create this object if its TTL deleted it.
 fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
     facts.spec().ttl_seconds_after_finished?;
     tracked_by(&facts.run.metadata)

@@ -337,7 +337,6 @@ pub fn outlives(why: &Why) -> bool {
     why.reason == Reason::SecretNotFound
 }
 
-/// Message of a Workspace that uses the last good token.
 fn cached_token(secret_deleted: &Why) -> Why {
     let what = &secret_deleted.message;
     let message = format!(

@@ -62,7 +62,6 @@ fn next(facts: &Facts<'_>) -> Decision {
     await_ttl(facts)
 }
 
-/// The Run keeps its status until its TTL.
 fn await_ttl(facts: &Facts<'_>) -> Decision {
     Decision {
         status: current(facts, false),

@@ -56,7 +56,6 @@ fn deletion_done(facts: &Facts<'_>, remote: &RemoteState) -> Option<Vec<EventDra
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
-/// Time of the last GET, if it denied the run's existence.
 fn denied_at(facts: &Facts<'_>) -> Option<Timestamp> {
     let failed = facts.failures_of(Call::Get)?;
     (failed.last.class == Class::Refused(Reason::RunNotFound)).then_some(failed.at)
@@ -113,7 +112,6 @@ fn cancelled_long_enough(facts: &Facts<'_>, remote: &RemoteState) -> bool {
         && facts.memory.reading.as_ref().is_some_and(read_since)
 }
 
-/// Whether a GET came five minutes after the time it waited for.
 fn long_enough(since: Timestamp, read: Timestamp) -> bool {
     read >= later(since, CANCEL_GRACE)
 }
@@ -129,7 +127,6 @@ fn hinted_at(facts: &Facts<'_>) -> Option<Timestamp> {
     hinted.then_some(due)
 }
 
-/// Time of the next read without a hint.
 fn regular_at(facts: &Facts<'_>) -> Timestamp {
     let memory = facts.memory;
     let settings = facts.settings;

@@ -25,7 +25,6 @@ use crate::decide::{
 };
 
 impl<'a> Facts<'a> {
-    /// The stored status with these conditions and the values in force.
     pub(crate) fn status_with(&self, conditions: &Conditions) -> RunStatus {
         self.with_conditions(self.status().clone(), conditions)
     }
@@ -64,7 +63,6 @@ impl<'a> Facts<'a> {
         status
     }
 
-    /// The latest failure that is worth showing.
     fn worst(&self) -> Option<&'a CallFailures> {
         let failures = self.memory.failures.iter();
         failures.filter(|t| !t.passing()).max_by_key(|t| t.at)
@@ -132,7 +130,6 @@ impl RemoteState {
         ahead.map(|at| facts.when(at))
     }
 
-    /// Requeue time while no call can be made.
     pub(crate) fn requeue_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
         let deadline = self.deadline_ahead(facts);
         self.staleness.shown_at.into_iter().chain(deadline).min()
@@ -208,17 +205,14 @@ fn polled(facts: &Facts<'_>) -> bool {
     }
 }
 
-/// The deadline counts from the submission.
 fn deadline(facts: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
     let seconds = u64::try_from(facts.spec().active_deadline_seconds?).ok()?;
     let submitted = status.submission_time.as_ref()?.0;
     Some(after_stored(submitted, seconds))
 }
 
-/// Result of the staleness check.
 pub(crate) struct Staleness {
     pub(crate) why: Option<Why>,
-    /// No call can be made.
     pub(crate) unusable: bool,
     /// Time at which a reason that is not in the status yet is written.
     pub(crate) shown_at: Option<Timestamp>,
@@ -272,7 +266,6 @@ pub(crate) fn still_stale(facts: &Facts<'_>) -> Option<Why> {
     shown(facts)
 }
 
-/// The reason for staleness in the status.
 pub(crate) fn shown(facts: &Facts<'_>) -> Option<Why> {
     messages::as_shown(facts, ConditionType::Synced, "False")
 }

@@ -173,7 +173,6 @@ fn paused(facts: &Facts<'_>) -> Option<Decision> {
     })
 }
 
-/// The status for a call that waits longer than a moment.
 fn waiting(facts: &Facts<'_>) -> Option<RunStatus> {
     let why = messages::held_back(facts, facts.call_delay?);
     Some(facts.status_with(&Conditions::Pending(why)))
@@ -201,7 +200,6 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
     write_intent(facts, new_intent(facts, &session.resolved), true)
 }
 
-/// The intent of a submission that begins now.
 fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
     let body = request::body(facts.spec(), CURRENT_SERIALIZER).unwrap_or_default();
     Intent {
@@ -329,7 +327,6 @@ fn standing_refusal(facts: &Facts<'_>) -> Option<Refusal> {
     stored.filter(|refusal| refusal_is_for_this_epoch(refusal, intent))
 }
 
-/// The refusal, if the last answer ends the submission.
 fn judge(facts: &Facts<'_>, intent: &Intent, failed: &CallFailures) -> Option<Refusal> {
     let (class, not_created) = (failed.last.class, facts.not_created());
     let violates = class == Class::Unreadable && failed.count >= VIOLATIONS;

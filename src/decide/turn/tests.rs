@@ -212,3 +212,18 @@ fn a_status_goes_before_the_effect_and_is_not_written_twice() {
     let stored = tracked.next(false, Some(&status), |_, _, _| decision);
     assert!(matches!(stored.step, Step::Act(Effect::Delete)));
 }
+
+#[test]
+fn an_intent_that_was_written_is_remembered() {
+    let intent = intent();
+    let write = Step::Act(Effect::WriteIntent {
+        intent: Box::new(intent.clone()),
+        finalizer: true,
+        clean: true,
+    });
+    let mut tracked = tracked(&json!({}));
+    took(&mut tracked, &write, Outcome::Gone);
+    assert_eq!(tracked.memory.intent, None);
+    took(&mut tracked, &write, Outcome::Written(run(2, &json!({}))));
+    assert_eq!(tracked.memory.intent, Some(intent));
+}
