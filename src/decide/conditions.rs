@@ -93,16 +93,18 @@ pub fn apply(
     };
     set(Type::Accepted, Some(row.accepted), &accepted);
     set(Type::Synced, row.synced.0, &row.synced.1);
-    for kind in [Type::Finished, Type::Ready] {
-        set(kind, Some(row.holds.contains(&kind)), &row.why);
-    }
+    // In the order in which a new status shows them.
     for kind in [
+        Type::Finished,
         Type::Complete,
         Type::Failed,
+        Type::Ready,
         Type::Reconciling,
         Type::Stalled,
     ] {
-        set(kind, row.holds.contains(&kind).then_some(true), &row.why);
+        let holds = row.holds.contains(&kind);
+        let false_is_shown = matches!(kind, Type::Finished | Type::Ready);
+        set(kind, (holds || false_is_shown).then_some(holds), &row.why);
     }
 }
 
