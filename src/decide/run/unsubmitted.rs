@@ -110,12 +110,11 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
         } => {
             // A Run without any status yet costs no additional write.
             let shown_at = not_shown_yet(facts, *since).filter(|_| facts.status().phase.is_some());
-            let decision = match shown_at {
-                Some(_) => Decision::quiet(),
-                None => {
-                    let why = messages::workspace_not_ready(facts, *reason, message);
-                    pending(facts, why)
-                }
+            let decision = if shown_at.is_some() {
+                Decision::quiet()
+            } else {
+                let why = messages::workspace_not_ready(facts, *reason, message);
+                pending(facts, why)
             };
             return decision.requeue_at(forgotten.into_iter().chain(shown_at).min());
         }
