@@ -20,7 +20,7 @@ use crate::decide::{
 use crate::service::AllowList;
 
 use super::{
-    apiserver::{self, Maybe, Scope, event_recorder::Recorder, reconciler::Trigger},
+    apiserver::{Maybe, Scope, event_recorder::Recorder, find, reconciler::Trigger},
     leader::Leading,
     metrics::{Metrics, gauge},
     state::{
@@ -184,13 +184,11 @@ impl Context {
 
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
-        let (namespace, name) = (&key.namespace, &key.name);
+        let (caches, namespace, name) = (&self.caches, &key.namespace, &key.name);
         match key.kind {
-            WorkspaceKind::Workspace => {
-                apiserver::find(&self.caches.workspaces, namespace, name).is_some()
-            }
+            WorkspaceKind::Workspace => find(&caches.workspaces, namespace, name).is_some(),
             WorkspaceKind::ClusterWorkspace => {
-                apiserver::find(&self.caches.cluster_workspaces, namespace, name).is_some()
+                find(&caches.cluster_workspaces, namespace, name).is_some()
             }
         }
     }

@@ -91,7 +91,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
     // It is being deleted, and perhaps waited for this Run.
     let closed = |key: &WorkspaceKey| {
         let entry = ctx.workspaces.get(key);
-        entry.is_some_and(|entry| entry.submissions_closed())
+        entry.is_some_and(|entry| entry.submissions.is_closed())
     };
     if let Some(key) = change.unneeded().filter(closed) {
         ctx.enqueue_workspace(&key);

@@ -14,9 +14,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::names;
 use crate::clock::wall;
-use crate::controller::metrics::{DropCause, Metrics};
+use crate::controller::metrics::{Metrics, NAMESPACE_GONE, QUEUE_FULL, REFUSED, UNANSWERED};
 use crate::decide::{EventDraft, delays, truncate::cut};
 use crate::util::{error_chain, lock};
+
+use super::object::request_text;
 
 /// Time limit of one attempt to send an Event.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,7 +93,7 @@ impl Recorder {
             .as_ref()
             .is_some_and(|sender| sender.try_send(event).is_ok());
         if !queued {
-            self.metrics.event_dropped(DropCause::QueueFull);
+            self.metrics.event_dropped(QUEUE_FULL);
         }
         true
     }
@@ -122,8 +124,8 @@ impl Recorder {
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
-            let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
-            if attempt < TRIES && cause == DropCause::NoAnswer {
+            let cause = error.as_ref().map_or(UNANSWERED, cause_of);
+            if attempt < TRIES && cause == UNANSWERED {
                 sleep(delays::backoff(attempt, None, u64::from(attempt))).await;
                 continue;
             }
@@ -131,10 +133,10 @@ impl Recorder {
             let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
             let logged = match cause {
                 // Missing permissions would fill the log.
-                DropCause::Refused => lock(&self.refused).insert(namespace.to_owned()),
+                REFUSED => lock(&self.refused).insert(namespace.to_owned()),
                 // None can be created there.
-                DropCause::NamespaceGone => false,
-                DropCause::QueueFull | DropCause::NoAnswer => true,
+                NAMESPACE_GONE => false,
+                _ => true,
             };
             if logged {
                 let error =
@@ -152,10 +154,8 @@ impl Recorder {
     async fn create(&self, event: &Event) -> kube::Result<()> {
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
         let path = Event::url_path(&(), event.metadata.namespace.as_deref());
-        let request = Request::new(path)
-            .create(&PostParams::default(), body)
-            .map_err(kube::Error::BuildRequest)?;
-        self.client.request_text(request).await.map(drop)
+        let request = Request::new(path).create(&PostParams::default(), body);
+        request_text(&self.client, request).await.map(drop)
     }
 
     fn event<K>(&self, object: &K, draft: &EventDraft, name: u64) -> Event
@@ -193,17 +193,17 @@ impl Recorder {
 }
 
 /// Cause for dropping an Event.
-fn cause_of(error: &kube::Error) -> DropCause {
+fn cause_of(error: &kube::Error) -> &'static str {
     let kube::Error::Api(status) = error else {
-        return DropCause::NoAnswer;
+        return UNANSWERED;
     };
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     if status.code == 404 || causes.any(|cause| cause.reason == "NamespaceTerminating") {
-        DropCause::NamespaceGone
+        NAMESPACE_GONE
     } else if status.code == 429 || status.code >= 500 {
-        DropCause::NoAnswer
+        UNANSWERED
     } else {
-        DropCause::Refused
+        REFUSED
     }
 }
 

@@ -18,13 +18,10 @@ use crate::api::{Run, names};
 use crate::decide::MetadataChange;
 use crate::util::error_chain;
 
-use super::object::{Maybe, Object, decode};
+use super::object::{Built, Maybe, Object, decode, request_text};
 
 /// Time limit of a write: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A request, unless it could not be built.
-type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// One version of an object: enough to find it, and to delete it and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,8 +236,7 @@ async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, Wri
 
 /// Sends a write; returns the text of the answer.
 async fn send<K: Object>(api: &Api<K>, request: Built) -> Result<String, WriteError> {
-    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
-    bounded(api.clone().into_client().request_text(request)).await
+    bounded(request_text(&api.clone().into_client(), request)).await
 }
 
 /// Limits the time of a request.

@@ -17,7 +17,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Maybe, Object, Parts, decode, outline, part};
+use super::object::{Built, Maybe, Object, Parts, decode, outline, part, request_text};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -100,8 +100,7 @@ async fn read<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<Stri
     } else {
         request.list(params)
     };
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    api.clone().into_client().request_text(request).await
+    request_text(&api.clone().into_client(), request).await
 }
 
 /// Fails for a success with an unexpected body: something on the way answered.
@@ -148,12 +147,8 @@ pub async fn read_metadata(api: &Api<Secret>, name: &str) -> kube::Result<Option
 }
 
 /// The text of the answer; `None` if the object doesn't exist.
-async fn found(
-    api: &Api<Secret>,
-    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> kube::Result<Option<String>> {
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    match api.clone().into_client().request_text(request).await {
+async fn found(api: &Api<Secret>, request: Built) -> kube::Result<Option<String>> {
+    match request_text(&api.clone().into_client(), request).await {
         Ok(text) => Ok(Some(text)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),

@@ -43,13 +43,7 @@ fn every_metric_has_a_series_and_is_at_zero_before_anything_has_happened() {
 #[test]
 fn a_panic_is_an_error_and_a_conflict_looks_again() {
     let metrics = Metrics::new();
-    for result in [
-        ReconcileResult::Success,
-        ReconcileResult::RequeueAfter,
-        ReconcileResult::Conflict,
-        ReconcileResult::Error("no_answer"),
-        ReconcileResult::Error(PANIC),
-    ] {
+    for result in [SUCCESS, REQUEUE_AFTER, CONFLICT, "no_answer", PANIC] {
         metrics.reconciled("run", result, Duration::from_millis(1));
     }
     shows(

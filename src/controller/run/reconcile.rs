@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
-use kube::ResourceExt;
+use kube::{Api, ResourceExt};
 
 use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        BadObject, Scope,
+        BadObject,
         patch::WriteError,
         reconciler::{Action, Failed, ReconcileError, Reconciled, caught},
     },
@@ -18,12 +18,12 @@ use crate::controller::{
     enqueue, leader,
     state::{call_limiter::CallPermit, run_store::Known, runs::RunEntry},
     undecodable,
-    workspace::namespaces,
+    workspace::kind,
 };
-use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, turn::Step};
+use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, failure::Call, turn::Step};
 
 use super::{
-    calls::{Begun, Task},
+    calls::Task,
     settled, streams,
     writes::{self, Decided, Found},
 };
@@ -152,7 +152,7 @@ impl Reconcile<'_> {
         };
         let step = &decided.turn.step;
         // 3. Open or close the event stream, and publish the Events of what the status shows.
-        self.follow(&decided);
+        streams::follow(ctx, entry, &decided);
         if !matches!(step, Step::WriteStatus { .. }) {
             self.publish(&decided.turn.events);
         }
@@ -160,14 +160,9 @@ impl Reconcile<'_> {
         if matches!(step, Step::ReadLive | Step::Act(_)) && !ctx.may_begin() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
-        let target = writes::Target {
-            ctx,
-            entry,
-            decided: &decided,
-        };
         match step {
             Step::WriteStatus { status, .. } => {
-                target.status(step, status).await?;
+                writes::write_status(ctx, entry, &decided, status).await?;
                 self.written = Some(RunStatus::clone(status));
                 self.publish(&decided.turn.events);
                 log_status(entry, status);
@@ -176,10 +171,9 @@ impl Reconcile<'_> {
                 tracing::debug!(run.uid = %entry.uid, effect = effect.name(), "acting");
                 if let Some(call) = effect.call() {
                     let effect = effect.clone();
-                    let begun = self.task(decided, call, effect).begin(self.permit.take());
-                    return Ok(Some(self.begun(begun)));
+                    return Ok(Some(self.call(decided, call, effect)));
                 }
-                target.change(step, effect).await?;
+                writes::change(ctx, entry, &decided, effect).await?;
                 if *effect == Effect::Delete {
                     return Ok(Some(self.rest(&decided.run, None)));
                 }
@@ -208,7 +202,7 @@ impl Reconcile<'_> {
             Some(until) => Some(CallDelay::Paused { until }),
             None => entry.waits_long().then_some(CallDelay::Queued),
         };
-        let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
+        let namespace_allowed = kind::allowed(ctx, &key, &entry.namespace);
         let (turn, released) = entry.with(|state| {
             let stream = state.streaming;
             let written = self.written.as_ref();
@@ -281,34 +275,21 @@ impl Reconcile<'_> {
         }
     }
 
-    fn follow(&self, decided: &Decided) {
-        let Decided {
-            run,
-            key,
-            workspace,
-            turn,
-        } = decided;
-        streams::follow((self.ctx, self.entry), run, (key, workspace), turn.follow);
-    }
-
-    fn task(&self, decided: Decided, call: decide::failure::Call, effect: Effect) -> Task {
-        Task {
-            ctx: Arc::clone(self.ctx),
-            entry: Arc::clone(self.entry),
+    /// Makes the call in a task of its own, once it has a permit. At shutdown, no loop serves the Run after it.
+    fn call(&mut self, decided: Decided, call: Call, effect: Effect) -> Action {
+        let (ctx, entry) = (Arc::clone(self.ctx), Arc::clone(self.entry));
+        let task = Task {
+            ctx: Arc::clone(&ctx),
+            entry: Arc::clone(&entry),
             key: decided.key,
             workspace: decided.workspace,
             call,
             effect,
-        }
-    }
-
-    /// Makes the call in a task of its own. At shutdown, no loop serves the Run after it.
-    fn begun(&self, begun: Begun) -> Action {
-        let call = match begun {
-            Begun::Call(call) => call,
-            Begun::Waits(again) => return again.map_or(Action::await_change(), Action::requeue),
         };
-        let (ctx, entry) = (Arc::clone(self.ctx), Arc::clone(self.entry));
+        let call = match task.begin(self.permit.take()) {
+            Ok(call) => call,
+            Err(again) => return again,
+        };
         self.ctx.calls.spawn(async move {
             call.await;
             if ctx.shutdown.is_cancelled() {
@@ -391,14 +372,8 @@ fn log_status(entry: &RunEntry, status: &RunStatus) {
 
 /// Forgets a Run that the watch lacks. False if the watch shows it again.
 fn forget(ctx: &Context, uid: &str) -> bool {
-    let over = || {
-        ctx.tracked_runs.forget(uid);
-        true
-    };
-    let change = ctx.runs.forget(uid, over);
-    if let Some(change) = &change {
-        enqueue::follow(ctx, change);
-    }
+    let change = ctx.runs.forget(uid, || ctx.tracked_runs.forget(uid));
+    let change = change.inspect(|change| enqueue::follow(ctx, change));
     change.is_some()
 }
 
@@ -450,20 +425,16 @@ pub(crate) fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) -> BoxFutur
 /// its events can't be processed.
 async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let meta = &bad.metadata;
-    if let Some(entry) = meta
-        .uid
-        .as_deref()
-        .and_then(|uid| ctx.tracked_runs.get(uid))
-    {
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    if let Some(entry) = ctx.tracked_runs.get(uid) {
         entry.stop_waiting();
         entry.close_stream();
     }
-    let namespace = meta.namespace.clone().unwrap_or_default();
-    let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let api = Api::<Run>::namespaced(ctx.client.clone(), namespace);
     let generation = meta.generation.unwrap_or_default();
-    let describe = |status, what: &str| {
-        crate::decide::conditions::undecodable_run(status, what, generation, wall())
-    };
+    let describe =
+        |status, what: &str| decide::conditions::undecodable_run(status, what, generation, wall());
     undecodable::show(ctx, &api, bad, describe).await
 }
 

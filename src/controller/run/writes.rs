@@ -51,78 +51,73 @@ pub(crate) struct Decided {
     pub(crate) turn: Turn,
 }
 
-/// The object that is written.
-pub(crate) struct Target<'a> {
-    pub(crate) ctx: &'a Context,
-    pub(crate) entry: &'a RunEntry,
-    pub(crate) decided: &'a Decided,
+fn api(ctx: &Context, entry: &RunEntry) -> Api<Run> {
+    Api::namespaced(ctx.client.clone(), &entry.namespace)
 }
 
-impl Target<'_> {
-    fn api(&self) -> Api<Run> {
-        Api::namespaced(self.ctx.client.clone(), &self.entry.namespace)
-    }
+fn took(ctx: &Context, entry: &RunEntry, decided: &Decided, outcome: Outcome<Run>) {
+    let session = decided.workspace.session.as_ref();
+    let session = session.map_or(0, |session| session.number);
+    let with = entry.learning(&ctx.config.contract, session);
+    entry.took(&decided.turn.step, outcome, with);
+}
 
-    fn took(&self, step: &Step, outcome: Outcome<Run>) {
-        let session = self.decided.workspace.session.as_ref();
-        let session = session.map_or(0, |session| session.number);
-        let with = self.entry.learning(&self.ctx.config.contract, session);
-        self.entry.took(step, outcome, with);
-    }
+/// Writes the status of the step.
+pub(crate) async fn write_status(
+    ctx: &Context,
+    entry: &RunEntry,
+    decided: &Decided,
+    status: &RunStatus,
+) -> Result<(), WriteError> {
+    let written = patch::write_status(&api(ctx, entry), &decided.run, status).await?;
+    took(ctx, entry, decided, Outcome::Written(written));
+    Ok(())
+}
 
-    /// Writes the status of a step.
-    pub(crate) async fn status(&self, step: &Step, status: &RunStatus) -> Result<(), WriteError> {
-        let written = patch::write_status(&self.api(), &self.decided.run, status).await?;
-        self.took(step, Outcome::Written(written));
-        Ok(())
+/// Carries out the effect of the step on the object.
+pub(crate) async fn change(
+    ctx: &Context,
+    entry: &RunEntry,
+    decided: &Decided,
+    effect: &Effect,
+) -> Result<(), WriteError> {
+    let (run, api) = (&decided.run, api(ctx, entry));
+    // A Workspace about to be deleted permits no submission; the next decision shows that.
+    let place = decided.workspace.view.place();
+    let begins = begins_submission(effect, run, place.map(|place| &*place.base_url));
+    let permit = begins.then(|| ctx.workspaces.begin_submission(&decided.key));
+    if matches!(permit, Some(None)) {
+        return Ok(());
     }
-
-    /// Carries out the effect of a step on the object.
-    pub(crate) async fn change(&self, step: &Step, effect: &Effect) -> Result<(), WriteError> {
-        let (ctx, entry) = (self.ctx, self.entry);
-        let Decided {
-            run,
-            key,
-            workspace,
-            ..
-        } = self.decided;
-        // A Workspace about to be deleted permits no submission; the next decision shows that.
-        let base_url = workspace.view.place().map(|place| place.base_url.as_str());
-        let begins = begins_submission(effect, run, base_url);
-        let permit = begins.then(|| ctx.workspaces.begin_submission(key));
-        if matches!(permit, Some(None)) {
-            return Ok(());
-        }
-        let change = effect.metadata_change(run).map_err(WriteError::Serialize)?;
-        let claims = effect.claims_key();
-        if claims && !ctx.keys.claim(run) {
-            return Ok(());
-        }
-        let written = match change {
-            Some(change) => patch::write_metadata(&self.api(), &**run, &change)
-                .await
-                .map(Outcome::Written),
-            None => match patch::delete(&self.api(), &ObjectVersion::of(&run.metadata)).await {
-                Ok(()) | Err(WriteError::Gone) => Ok(Outcome::Removed),
-                Err(error) => Err(error),
-            },
-        };
-        // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
-        // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
-        if claims && written.as_ref().is_err_and(WriteError::not_written) {
-            ctx.keys.unclaim(&entry.uid);
-        }
-        match written {
-            Ok(outcome) => self.took(step, outcome),
-            Err(error) => {
-                if matches!(error, WriteError::Gone) {
-                    self.took(step, Outcome::Gone);
-                }
-                return Err(error);
+    let change = effect.metadata_change(run).map_err(WriteError::Serialize)?;
+    let claims = effect.claims_key();
+    if claims && !ctx.keys.claim(run) {
+        return Ok(());
+    }
+    let written = match change {
+        Some(change) => patch::write_metadata(&api, &**run, &change)
+            .await
+            .map(Outcome::Written),
+        None => match patch::delete(&api, &ObjectVersion::of(&run.metadata)).await {
+            Ok(()) | Err(WriteError::Gone) => Ok(Outcome::Removed),
+            Err(error) => Err(error),
+        },
+    };
+    // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
+    // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
+    if claims && written.as_ref().is_err_and(WriteError::not_written) {
+        ctx.keys.unclaim(&entry.uid);
+    }
+    match written {
+        Ok(outcome) => took(ctx, entry, decided, outcome),
+        Err(error) => {
+            if matches!(error, WriteError::Gone) {
+                took(ctx, entry, decided, Outcome::Gone);
             }
+            return Err(error);
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Reads the object live, and records whether it exists.
@@ -175,7 +170,7 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
 
 /// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
 async fn read(ctx: &Context, entry: &RunEntry) -> Found {
-    let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
+    let api = api(ctx, entry);
     let named = format!("metadata.name={}", entry.name);
     let mut found: Option<Maybe<Run>> = None;
     let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {

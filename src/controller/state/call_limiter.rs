@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
-use crate::controller::metrics::{Metrics, PauseCause};
+use crate::controller::metrics::{Metrics, TOO_MANY_REQUESTS, UNANSWERED};
 use crate::decide::{
     delays::{self, Bounds, TokenBucket, later},
     failure::Capacity,
@@ -161,9 +161,10 @@ impl CallLimiter {
         });
         let Some((cause, end)) = paused else { return };
         self.metrics.paused(cause);
-        let sentence = match cause {
-            PauseCause::TooManyRequests => "the service answered 429",
-            PauseCause::NoAnswer => "the service gives no answers",
+        let sentence = if cause == TOO_MANY_REQUESTS {
+            "the service answered 429"
+        } else {
+            "the service gives no answers"
         };
         tracing::warn!(
             k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
@@ -231,7 +232,10 @@ impl<W> Calls<W> {
     fn new(seed: u64) -> Self {
         Self {
             places: FairPlaces::new(PLACES),
-            pauses: Pauses::new(seed),
+            pauses: Pauses {
+                seed,
+                ..Pauses::default()
+            },
             rate: Rate::default(),
             timer: None,
         }
@@ -264,7 +268,7 @@ impl<W> Calls<W> {
     }
 
     /// Records the end of a call; `used` is `None` if it was never begun. Returns the cause of a pause that begins.
-    fn end(&mut self, call: &Call, used: Option<Capacity>, now: Timestamp) -> Option<PauseCause> {
+    fn end(&mut self, call: &Call, used: Option<Capacity>, now: Timestamp) -> Option<&'static str> {
         self.places.give_back(&call.namespace);
         if used.is_none() {
             self.rate.give_back();
@@ -282,6 +286,7 @@ impl<W> Calls<W> {
 }
 
 /// The pauses after 429s and after calls without an answer.
+#[derive(Default)]
 struct Pauses {
     /// End of the last pause.
     end: Timestamp,
@@ -301,19 +306,6 @@ struct Pauses {
 }
 
 impl Pauses {
-    fn new(seed: u64) -> Self {
-        Self {
-            end: Timestamp::MIN,
-            long: false,
-            one_first: false,
-            fresh: 0,
-            number: 0,
-            refusals: 0,
-            losses: 0,
-            seed,
-        }
-    }
-
     /// End of the current pause, if there is one.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         (self.end > now).then_some(self.end)
@@ -339,7 +331,7 @@ impl Pauses {
     }
 
     /// Records the end of a call. Returns the cause of a pause that begins.
-    fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<PauseCause> {
+    fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<&'static str> {
         if call.pauses != self.number {
             // The end of a call from before the pause is no evidence about the time after it. A 429 may only
             // make the pause longer.
@@ -360,7 +352,7 @@ impl Pauses {
             Capacity::TooMany(asked) => {
                 self.refusals = self.refusals.saturating_add(1);
                 self.pause(self.refusals, asked, now);
-                Some(PauseCause::TooManyRequests)
+                Some(TOO_MANY_REQUESTS)
             }
             Capacity::Lost => {
                 self.losses = self.losses.saturating_add(1);
@@ -369,7 +361,7 @@ impl Pauses {
                 }
                 let attempt = self.losses - OUTAGE + 1;
                 self.pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
-                Some(PauseCause::NoAnswer)
+                Some(UNANSWERED)
             }
         }
     }

@@ -216,9 +216,7 @@ impl<T> Drop for Queued<T> {
 }
 
 /// The places for event streams (`--max-streams`). A Run that waits for one is polled.
-pub struct StreamPlaces {
-    table: Mutex<Streams>,
-}
+pub struct StreamPlaces(Mutex<Streams>);
 
 struct Streams {
     places: FairPlaces<oneshot::Sender<StreamPlace>>,
@@ -262,14 +260,11 @@ impl Queue for StreamPlaces {
 impl StreamPlaces {
     /// This number of places, all free.
     pub(crate) fn new(most: usize) -> Self {
-        let table = Streams {
+        Self(Mutex::new(Streams {
             places: FairPlaces::new(most),
             taken: BTreeMap::new(),
             given: 0,
-        };
-        Self {
-            table: Mutex::new(table),
-        }
+        }))
     }
 
     /// A place for a stream of a Run of this namespace, if none waits and one is free; else a position in the queue.
@@ -305,7 +300,7 @@ impl StreamPlaces {
 
     /// Changes the table, then gives the free places to those who wait, and asks back what is owed.
     fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Streams) -> R) -> R {
-        let mut table = lock(&self.table);
+        let mut table = lock(&self.0);
         let result = change(&mut table);
         let mut given = Vec::new();
         while let Some((namespace, waiter)) = table.places.next() {

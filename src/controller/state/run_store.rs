@@ -66,13 +66,8 @@ impl Known {
             Self::Active(run) | Self::Gone(run) => &run.metadata,
             Self::Bad(bad) => &bad.metadata,
             Self::Ended(ended) => {
-                let ObjectVersion {
-                    uid,
-                    namespace,
-                    name,
-                    ..
-                } = &ended.object;
-                return [uid, namespace, name];
+                let object = &ended.object;
+                return [&object.uid, &object.namespace, &object.name];
             }
         };
         [&meta.uid, &meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default())
@@ -239,12 +234,15 @@ impl RunStore {
         replace(&mut table.runs, Arc::from(uid), last.map(Known::Gone))
     }
 
-    /// Removes a Run that the watch lacks, if nothing is left to do for it: `over` says so, and forgets it. In one step:
-    /// the watch may show it again.
-    pub fn forget(&self, uid: &str, over: impl FnOnce() -> bool) -> Option<Change> {
+    /// Removes a Run that the watch lacks, for which nothing is left to do. In one step with `forget`: the watch may show
+    /// it again.
+    pub fn forget(&self, uid: &str, forget: impl FnOnce()) -> Option<Change> {
         let mut table = lock(&self.0);
         let gone = matches!(table.runs.get(uid), Some(Known::Gone(_)));
-        (gone && over()).then(|| replace(&mut table.runs, Arc::from(uid), None))
+        gone.then(|| {
+            forget();
+            replace(&mut table.runs, Arc::from(uid), None)
+        })
     }
 
     /// Strips a Run for which nothing is left to do. False if another version of it is here.

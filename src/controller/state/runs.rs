@@ -22,9 +22,7 @@ pub(crate) const LONG_WAIT: Duration = Duration::from_secs(15);
 
 /// The table of tracked Runs.
 #[derive(Default)]
-pub struct TrackedRuns {
-    entries: Mutex<HashMap<String, Arc<RunEntry>>>,
-}
+pub struct TrackedRuns(Mutex<HashMap<String, Arc<RunEntry>>>);
 
 /// One tracked Run.
 pub struct RunEntry {
@@ -90,7 +88,7 @@ impl TrackedRuns {
     /// The entry of an object; created if missing.
     pub fn entry(&self, run: &Run) -> Arc<RunEntry> {
         let uid = run.uid().unwrap_or_default();
-        let mut entries = lock(&self.entries);
+        let mut entries = lock(&self.0);
         let entry = entries.entry(uid.clone()).or_insert_with(|| {
             let state = State {
                 run: TrackedRun::new(Memory::of(run)),
@@ -114,22 +112,22 @@ impl TrackedRuns {
 
     /// The entry of an object, if there is one.
     pub fn get(&self, uid: &str) -> Option<Arc<RunEntry>> {
-        lock(&self.entries).get(uid).cloned()
+        lock(&self.0).get(uid).cloned()
     }
 
     /// Every entry.
     pub fn all(&self) -> Vec<Arc<RunEntry>> {
-        lock(&self.entries).values().cloned().collect()
+        lock(&self.0).values().cloned().collect()
     }
 
     /// Number of entries.
     pub fn count(&self) -> usize {
-        lock(&self.entries).len()
+        lock(&self.0).len()
     }
 
     /// Forgets an object and ends its tasks.
     pub fn forget(&self, uid: &str) {
-        let entry = lock(&self.entries).remove(uid);
+        let entry = lock(&self.0).remove(uid);
         if let Some(entry) = entry {
             entry.close_stream();
             entry.stop_waiting();

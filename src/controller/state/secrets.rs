@@ -52,11 +52,7 @@ impl Watched {
     }
 
     fn shows(&self, secret: &SecretName) -> bool {
-        let here = match &self.scope {
-            Scope::All => true,
-            Scope::Namespace(namespace) => *namespace == secret.namespace,
-        };
-        here && self.name == secret.name
+        self.scope.covers(&secret.namespace) && self.name == secret.name
     }
 }
 

@@ -152,7 +152,7 @@ pub struct WorkspaceEntry {
     state: watch::Sender<Arc<WorkspaceState>>,
     checks: Mutex<Checks>,
     /// The first intents that are being written. Closed during its deletion: none begins.
-    submissions: TaskTracker,
+    pub submissions: TaskTracker,
 }
 
 impl Workspaces {
@@ -278,16 +278,6 @@ impl WorkspaceEntry {
     pub fn close_submissions(&self) -> bool {
         self.submissions.close();
         self.submissions.is_empty()
-    }
-
-    /// Admits first submissions: the Workspace is not being deleted.
-    pub fn open_submissions(&self) {
-        self.submissions.reopen();
-    }
-
-    /// Whether first submissions are not admitted.
-    pub fn submissions_closed(&self) -> bool {
-        self.submissions.is_closed()
     }
 }
 

@@ -306,12 +306,8 @@ impl<K: Kind> Subject<'_, K> {
         assessment: &Assessment,
     ) -> WorkspaceState {
         let (ctx, entry) = (self.ctx, self.entry);
-        let Prepared {
-            client,
-            credentials,
-            good,
-        } = prepared;
-        entry.checks(|checks| checks.verified(good));
+        let credentials = prepared.credentials;
+        entry.checks(|checks| checks.verified(prepared.good));
         let resolved = ResolvedWorkspace {
             kind: entry.key.kind,
             name: entry.key.name.clone(),
@@ -333,7 +329,7 @@ impl<K: Kind> Subject<'_, K> {
         let same = same.filter(|_| current.view.serves(&resolved));
         let number = same.map_or_else(|| ctx.workspaces.next_session(), |session| session.number);
         let session = Arc::new(ClientSession {
-            client,
+            client: prepared.client,
             credentials,
             number,
             limiter,

@@ -1,14 +1,15 @@
-//! The two kinds of Workspace in the controller, and one Workspace in its reconcile.
+//! The two kinds of Workspace in the controller, which namespaces may use one, and one Workspace in its reconcile.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 use serde::Serialize;
 
-use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey};
+use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey, WorkspaceKind};
 use crate::controller::{
-    apiserver::{Maybe, Object},
-    context::Context,
+    apiserver::{Maybe, Object, find},
+    context::{Context, NamespaceMeta},
     state::workspaces::WorkspaceEntry,
 };
 
@@ -59,6 +60,32 @@ pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
     }
+}
+
+/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not
+/// known, which may be a moment later than its first Run. `None` also if the store has no such Workspace: its session
+/// may exist a moment longer, and must not be used.
+pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
+    // If ClusterWorkspaces are not served, their view shows that instead.
+    if key.kind == WorkspaceKind::Workspace || ctx.caches.cluster_workspaces.is_empty() {
+        return Some(true);
+    }
+    let workspace = find(&ctx.caches.cluster_workspaces, "", &key.name)?;
+    let workspace = workspace.good()?;
+    let found = namespace_meta(ctx, namespace)?;
+    Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
+        tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");
+        false
+    }))
+}
+
+/// Whether a namespace is known to be terminating: nothing can be created in it. False if namespaces are not watched.
+pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
+    namespace_meta(ctx, namespace).is_some_and(|found| found.meta().deletion_timestamp.is_some())
+}
+
+fn namespace_meta(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
+    find(&ctx.caches.namespaces, "", namespace)
 }
 
 /// A Workspace in its reconcile.

@@ -6,6 +6,5 @@
 mod check;
 pub(crate) mod finalizer;
 pub(crate) mod kind;
-pub(crate) mod namespaces;
 pub(crate) mod reconcile;
 pub(crate) mod secrets;

@@ -92,7 +92,7 @@ impl<K: Kind> Subject<'_, K> {
         // 3. Watch the Secrets that it names.
         self.watch_secrets();
         if !self.deleting() {
-            self.entry.open_submissions();
+            self.entry.submissions.reopen();
         }
         // 4. Add the finalizer: without it the Workspace could be deleted while its Runs need it.
         let written = match self.add_finalizer().await {

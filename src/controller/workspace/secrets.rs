@@ -24,7 +24,7 @@ use crate::controller::{
 use crate::decide::{conditions::Why, delays};
 use crate::util::error_chain;
 
-use super::namespaces;
+use super::kind;
 
 /// Time limit of a read.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -69,7 +69,7 @@ pub async fn read(
         }
         Ok(Ok(None)) => {
             note(Read::Version(None));
-            let todo = if namespaces::terminating(ctx, namespace) {
+            let todo = if kind::terminating(ctx, namespace) {
                 ", which is being deleted, so that it can't be created there.".to_owned()
             } else {
                 format!("; create it with the key {entry}.")

@@ -38,7 +38,7 @@ impl Limits {
         std::iter::from_fn(|| self.start(now)).collect()
     }
 
-    fn ended(&mut self, call: &Call, outcome: Capacity, now: Timestamp) -> Option<PauseCause> {
+    fn ended(&mut self, call: &Call, outcome: Capacity, now: Timestamp) -> Option<&'static str> {
         self.end(call, Some(outcome), now)
     }
 
@@ -93,7 +93,7 @@ fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     let mut limits = Limits::new(1);
     let call = limits.start(START).unwrap();
     let cause = limits.ended(&call, too_many(60), START);
-    assert_eq!(cause, Some(PauseCause::TooManyRequests));
+    assert_eq!(cause, Some(TOO_MANY_REQUESTS));
     let end = later(START, MINUTE);
     assert_eq!(limits.pauses.until(START), Some(end));
     assert_eq!(limits.pauses.long_until(START), Some(end));
@@ -197,7 +197,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
         .iter()
         .map(|call| limits.ended(call, Capacity::Lost, now))
         .collect();
-    assert_eq!(begun[..3], [None, None, Some(PauseCause::NoAnswer)]);
+    assert_eq!(begun[..3], [None, None, Some(UNANSWERED)]);
     assert!(begun[3..].iter().all(Option::is_none), "of one burst");
     for _ in 0..20 {
         let until = limits.pauses.until(now).unwrap();
@@ -208,7 +208,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
         assert_eq!(first.len(), 1);
         assert_eq!(
             limits.ended(&first[0], Capacity::Lost, now),
-            Some(PauseCause::NoAnswer),
+            Some(UNANSWERED),
             "the first one again"
         );
     }

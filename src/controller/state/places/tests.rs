@@ -137,7 +137,7 @@ fn while_another_waits_a_namespace_keeps_half_of_the_places() {
     assert_eq!((give_way(&mut big), give_way(&mut small)), (0, 0));
     assert_eq!((big.len(), small.len()), (3, 2));
     drop((more, rest));
-    assert_eq!(lock(&places.table).places.waiting(), 0);
+    assert_eq!(lock(&places.0).places.waiting(), 0);
 }
 
 /// Proves: P-stream-places
@@ -156,7 +156,7 @@ fn a_place_given_back_goes_to_the_first_that_waits() {
     assert!(first.place().is_none());
     drop(given);
     assert!(first.place().is_some());
-    let table = lock(&places.table);
+    let table = lock(&places.0);
     assert!(table.taken.is_empty() && table.places.free());
 }
 
