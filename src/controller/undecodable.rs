@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::{Run, RunStatus, WorkspaceStatus};
+    use crate::api::{Run, RunStatus};
     use crate::clock::wall;
     use std::sync::Arc;
 
@@ -155,21 +155,5 @@ mod tests {
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
         let next = show_in_status::<Run, _>(&api, &bad, describe).await;
         assert_eq!(next, Action::await_change());
-    }
-
-    /// Proves: F-undecodable
-    #[test]
-    fn each_kind_shows_a_reason_of_its_own() {
-        let run = describe(RunStatus::default(), "its spec");
-        let workspace = WorkspaceStatus::default();
-        let workspace =
-            crate::decide::conditions::undecodable_workspace(workspace, "its spec", 1, wall());
-        for (conditions, reason) in [
-            (run.conditions, "RunInvalid"),
-            (workspace.conditions, "WorkspaceInvalid"),
-        ] {
-            let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
-            assert_eq!((&*ready.status, &*ready.reason), ("False", reason));
-        }
     }
 }

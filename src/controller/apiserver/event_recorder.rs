@@ -131,14 +131,9 @@ impl Recorder {
             }
             self.metrics.event_dropped(cause);
             let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-            let logged = match cause {
-                // Missing permissions would fill the log.
-                REFUSED => lock(&self.refused).insert(namespace.to_owned()),
-                // None can be created there.
-                NAMESPACE_GONE => false,
-                _ => true,
-            };
-            if logged {
+            // Missing permissions would fill the log.
+            let first = || lock(&self.refused).insert(namespace.to_owned());
+            if cause == UNANSWERED || cause == REFUSED && first() {
                 let error =
                     error.map_or_else(|| "no answer".to_owned(), |error| error_chain(&error));
                 tracing::warn!(

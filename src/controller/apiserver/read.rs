@@ -53,9 +53,8 @@ pub enum ListError {
     Timeout(Duration),
 }
 
-/// Lists all objects that the API covers, read live. `a_page` is the time limit of each page, however many there are.
-/// `fields` selects. The list ends early when the callback returns `true`. Otherwise it fails if an item's metadata
-/// can't be read: a missing object might be that item.
+/// Lists all objects that the API covers, live. `a_page`: time limit of each page. Ends early when the callback returns
+/// `true`; else it fails if an item's metadata can't be read: a missing object might be that item.
 pub async fn list<K: Object>(
     api: &Api<K>,
     fields: Option<&str>,
@@ -112,8 +111,7 @@ fn page(text: &str) -> kube::Result<Page<'_>> {
     Ok(page)
 }
 
-/// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
-/// shrinks for large ones.
+/// Number of items of the next page, after one of `limit` items with so many bytes.
 fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
@@ -128,10 +126,7 @@ pub struct Entry {
     pub value: Option<Vec<u8>>,
 }
 
-/// Reads one entry of a Secret; `None` if the Secret doesn't exist.
-///
-/// kube's reads decode the whole object and log the text of what they can't decode, which here would be the token. No
-/// error of this module contains any of the text.
+/// Reads one entry of a Secret; `None` if the Secret doesn't exist. No error of this module contains any of its text.
 pub async fn read_entry(api: &Api<Secret>, name: &str, entry: &str) -> kube::Result<Option<Entry>> {
     let request = Request::new(api.resource_url()).get(name, &GetParams::default());
     let text = found(api, request).await?;

@@ -260,7 +260,7 @@ pub(crate) struct Reconciler {
 struct Taken {
     /// Start of the reconcile; before it, the object waits for a place.
     begun: Option<Instant>,
-    /// It was requested since.
+    /// It was requested since, or woken.
     again: bool,
     /// It was woken since.
     woken: bool,
@@ -285,9 +285,8 @@ impl Reconciler {
         }
     }
 
-    /// Reconciles what is requested, at most `most` objects at the same time and those that are woken; the others wait for a
-    /// place, first come, first served. `find` knows the objects. At shutdown what waits is dropped, and reconciles in
-    /// flight end.
+    /// Reconciles what is requested, `most` objects at the same time and those that are woken; the others wait in turn.
+    /// `find` knows the objects. At shutdown what waits is dropped, and reconciles in flight end.
     pub(crate) async fn serve(
         self: Arc<Self>,
         requests: UnboundedReceiver<ScheduleRequest<Request>>,
@@ -350,7 +349,7 @@ impl Reconciler {
         // A panic beside the object's own steps must not keep it from being taken again.
         let pause = caught(steps).await.unwrap_or(Some(AFTER_PANIC));
         let taken = lock(&self.taken).remove(&name).unwrap_or_default();
-        let pause = if taken.again || taken.woken {
+        let pause = if taken.again {
             Some(Duration::ZERO)
         } else {
             pause

@@ -1,10 +1,7 @@
 //! The metrics, each declared once.
-//!
-//! # Guarantees
-//! - No label's value is the name, the namespace or the uid of an object other than the operator's Lease, nor any text
-//!   that a user or the service can choose: the number of series is bounded.
-//! - A series whose labels are known beforehand exists from the start, at zero, so that a rate is correct from the first
-//!   event on.
+//! - No label's value names an object other than the operator's Lease, or can be chosen by a user or the service: the number
+//!   of series is bounded.
+//! - A series whose labels are known beforehand exists from the start, at zero: a rate is correct from the first event on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -49,9 +46,7 @@ pub(crate) const REQUEUE_AFTER: &str = "requeue_after";
 pub(crate) const CONFLICT: &str = "conflict";
 /// Reason of a reconcile that panicked.
 pub(crate) const PANIC: &str = "panic";
-/// Reasons for which a reconcile fails: the object can't be decoded; the API server refused a write, failed it, or did
-/// not answer it in time; the intent can't be serialised; a list of Runs failed; a read was not answered; the process
-/// can open no more files; the code panicked.
+/// Reasons for which a reconcile fails (`ReconcileError`).
 pub(crate) const REASONS: [&str; 9] = [
     "undecodable",
     "write_refused",
@@ -417,7 +412,7 @@ pub(crate) fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The last rendering. Scrapes within a second get the same text, so that a hundred scrapes a second cost one rendering.
+/// The last rendering: a hundred scrapes within a second cost one.
 #[derive(Default)]
 pub struct Rendered(Mutex<Option<(Instant, Bytes)>>);
 

@@ -1,6 +1,5 @@
-//! Calls to the service, each in a task of its own: a hanging service delays no other object and no other Workspace. A
-//! call that must wait has a place in the queue of its Workspace's limiter; when that grants the permit, the Run is
-//! reconciled, and decides again.
+//! Calls to the service, each in a task of its own: a hanging service delays no other object. A call that must wait has a
+//! place in the queue of its Workspace's limiter; when that grants the permit, the Run is reconciled, and decides again.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -37,8 +37,8 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// End of a stream. (A failure is boxed: the task of an open stream has room for its end.)
 enum End {
-    /// The service closed it.
-    Closed { pause: Option<Duration> },
+    /// The service closed it; the pause that it asks for.
+    Closed(Option<Duration>),
     /// The stream broke.
     Failed(Box<FailedCall>),
     /// The stream could not be opened.
@@ -193,7 +193,7 @@ impl StreamReader {
                 self.set_stream(Stream::Waiting { since: now() });
                 return Duration::ZERO;
             }
-            End::Closed { pause } => {
+            End::Closed(pause) => {
                 self.learn(Learned::StreamEnded(StreamEnd::Closed));
                 (None, pause)
             }
@@ -211,15 +211,11 @@ impl StreamReader {
         };
         self.set_stream(Stream::Closed);
         self.broken = true;
-        self.pause(failed.as_deref(), asked)
-    }
-
-    fn pause(&mut self, failed: Option<&FailedCall>, asked: Option<Duration>) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let settings = &self.ctx.config.settings;
         self.entry.with(|state| {
             stream::pause(&Ended {
-                failed,
+                failed: failed.as_deref(),
                 asked,
                 failures: self.failures,
                 last: &state.run.memory.last_events,
@@ -358,11 +354,7 @@ impl StreamReader {
             self.cursor = stream.last_event_id().map(str::to_owned);
             match item {
                 Ok(Some(item)) => self.receive(item),
-                Ok(None) => {
-                    return End::Closed {
-                        pause: stream.retry(),
-                    };
-                }
+                Ok(None) => return End::Closed(stream.retry()),
                 Err(failure) => {
                     tracing::debug!(run.uid = %self.entry.uid, error = failure.message, "event stream broke");
                     return End::Failed(Box::new(self.failed(failure)));

@@ -1,10 +1,6 @@
 //! The limit on the calls for the Runs of one Workspace: 32 at a time, `spec.rateLimit`, and none during a pause: after
-//! a 429 (rule 10), or while the service gives no answers. One Workspace's failures affect only its own calls.
-//!
-//! # Guarantees
-//! - The order of waiting calls is that of [`FairPlaces`]: a tenant's next call waits for one call of each other
-//!   tenant, not for their 10,000 Runs.
-//! - A call that is not wanted any more delays no other.
+//! a 429 (rule 10), or while the service gives no answers. By [`FairPlaces`] a tenant's next call waits for one call of each
+//! other tenant, not for their 10,000 Runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,8 +26,7 @@ const PLACES: usize = 32;
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 /// Calls in a row without an answer that count as an outage, until the Workspace's check decides.
 const OUTAGE: u32 = 3;
-/// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s. It only bridges the time until
-/// the check: if that succeeds, other calls may succeed too.
+/// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s, until the check decides.
 const OUTAGE_ATTEMPTS: u32 = 2;
 /// Calls a second, and calls at once, if `spec.rateLimit` names only the other.
 const DEFAULT_RATE: u32 = 20;

@@ -1,6 +1,4 @@
 //! A bounded number of places that namespaces share: for the calls of a Workspace, for event streams.
-//!
-//! # Rules
 //! - A free place goes to the next namespace, in the order of their names, and there to the one that waits longest.
 //! - A namespace that has half of the places, rounded up, gets no more while another waits. For streams, it gives back
 //!   what it has beyond.

@@ -1,11 +1,7 @@
 //! What this process knows of each Run object, by uid: the next object of a name is another entry.
-//!
-//! # Guarantees
-//! - The watch adds and removes entries: an event of one object at once, a list at its end. Nothing else decides which
-//!   Runs there are.
-//! - A Run for which nothing is left to do before its TTL is kept by what identifies it alone.
-//! - A Run that this process remembers has an entry. One that the watch lacks stays, as [`Known::Gone`], until nothing is
-//!   left to do for it: in one step with the list that lacks it, so that its Workspace never seems unneeded in between.
+//! - The watch alone adds and removes entries: an event of one object at once, a list at its end.
+//! - A Run that this process remembers and the watch lacks stays, as [`Known::Gone`], until nothing is left to do for it: in
+//!   one step with the list that lacks it, so that its Workspace never seems unneeded in between.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -89,9 +85,8 @@ impl Known {
         waits.then(|| workspace_of(run))
     }
 
-    /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need
-    /// any Workspace that it could reference, while it has the finalizer. One that the watch lacks needs it for the
-    /// cancellation of its run.
+    /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need any
+    /// Workspace, while it has the finalizer. One that the watch lacks needs it for the cancellation of its run.
     pub fn needs(&self, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
         match self {
             Self::Active(run) => workspace_of(run) == *key && needs_workspace(run, base_url),

@@ -1,7 +1,5 @@
-//! The Workspaces: their state for their Runs, when each is checked and what its checks keep, and its deletion.
-//!
-//! The verified sessions are in memory only. They are authoritative, not a Workspace's status: only this process has the
-//! service's answer for its exact token.
+//! The Workspaces: their state for their Runs, when each is checked and what its checks keep, and its deletion. Verified
+//! sessions are in memory only, and count more than a status: only this process has the answer for its exact token.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,8 +252,8 @@ impl WorkspaceEntry {
         f(&mut lock(&self.checks))
     }
 
-    /// Records a suspicion about the session `number`, raised by a Run's call. Returns whether it requires a check of
-    /// the Workspace. A rejected token is used for no call until a check succeeds; open streams stay open.
+    /// Records a suspicion about the session `number`. Returns whether it requires a check of the Workspace. A rejected
+    /// token is used for no call until a check succeeds; open streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
             |state: &WorkspaceState| state.session.as_ref().is_some_and(|s| s.number == number);
@@ -359,8 +357,7 @@ impl Checks {
         self.suspected = false;
     }
 
-    /// Records the end of a check. Returns whether it was the first of this spec: fields that the check doesn't read
-    /// may have changed, too.
+    /// Records the end of a check. Returns whether it was the first of this spec: other fields may have changed, too.
     pub fn done(&mut self, checked: LastCheck) -> bool {
         self.failures = if checked.ready {
             0

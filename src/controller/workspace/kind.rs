@@ -62,9 +62,8 @@ pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
     }
 }
 
-/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not
-/// known, which may be a moment later than its first Run. `None` also if the store has no such Workspace: its session
-/// may exist a moment longer, and must not be used.
+/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not known, a
+/// moment after its first Run, or if the store lacks the Workspace, whose session may exist a moment longer.
 pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
     // If ClusterWorkspaces are not served, their view shows that instead.
     if key.kind == WorkspaceKind::Workspace || ctx.caches.cluster_workspaces.is_empty() {

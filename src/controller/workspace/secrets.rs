@@ -1,9 +1,6 @@
 //! Reads the Secrets that Workspaces name, one key at a time, and detects their changes: by a watch of the name, or by a
-//! read every 30 s where RBAC forbids the watch or 32 are open. Both see only metadata.
-//!
-//! # Guarantees
-//! - At most 32 watches, and 20 reads a second: beyond 600 Secrets without a watch a round takes longer than 30 s.
-//!   After a 401 a Secret is read at once, out of turn.
+//! read every 30 s where RBAC forbids the watch or 32 are open. Both see only metadata. At most 20 reads a second: beyond
+//! 600 Secrets without a watch a round takes longer. After a 401 a Secret is read at once, out of turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -217,17 +217,6 @@ fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
 
 /// Proves: P-workspace-check
 #[test]
-fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
-    let start = Timestamp::UNIX_EPOCH;
-    let mut checks = checked(start);
-    let late = later(start, Duration::from_mins(2));
-    assert!(checks.reconnected(late));
-    assert_eq!(due_at(&mut checks, late), None);
-    assert!(!checks.reconnected(late), "it is asked for already");
-}
-
-/// Proves: P-workspace-check
-#[test]
 fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
     let start = Timestamp::UNIX_EPOCH;
     assert!(!Checks::default().reconnected(start));
