@@ -20,13 +20,11 @@ use crate::util::{error_chain, lock};
 
 use super::object::request_text;
 
-/// Time limit of one attempt to send an Event.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts per Event, if the API server gives no answer, a 429 or a 5xx.
 const TRIES: u32 = 3;
 /// Limit on Events waiting to be sent; further ones are dropped and counted.
 const QUEUE: usize = 4096;
-/// Events in flight at the same time.
 const IN_FLIGHT: usize = 8;
 /// Names remembered, so that what is published again costs no request: those of five minutes at 50 Runs a second. Then all
 /// are forgotten, and the API server refuses what it has.
@@ -35,7 +33,6 @@ const REMEMBERED: usize = 32_768;
 const DRAIN: Duration = Duration::from_secs(3);
 /// Namespace of Events about objects without a namespace.
 const CLUSTER_EVENTS: &str = "default";
-/// Maximum length in bytes of the reporting instance.
 const MAX_INSTANCE: usize = 128;
 /// Maximum length of the object's name in an Event's name. The latter has at most 253 characters, including a dot and a
 /// hash.
@@ -187,7 +184,6 @@ impl Recorder {
     }
 }
 
-/// Cause for dropping an Event.
 fn cause_of(error: &kube::Error) -> &'static str {
     let kube::Error::Api(status) = error else {
         return UNANSWERED;

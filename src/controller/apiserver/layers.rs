@@ -71,7 +71,6 @@ fn clamp(headers: &mut HeaderMap) {
     }
 }
 
-/// A request, when it may be sent.
 type Admitted = BoxFuture<'static, Result<Request<Body>, BoxError>>;
 
 /// What kube's watcher lacks: it begins a watch again as soon as it has ended, here not without a pause; and it asks for a
@@ -94,11 +93,8 @@ pub fn throttle_watches() -> AsyncFilterLayer<impl Fn(Request<Body>) -> Admitted
     })
 }
 
-/// The last watch of each collection.
 #[derive(Clone, Default)]
-struct Watches {
-    begun: Arc<Mutex<HashMap<String, Begun>>>,
-}
+struct Watches(Arc<Mutex<HashMap<String, Begun>>>);
 
 /// The last watch of a collection.
 struct Begun {
@@ -110,7 +106,7 @@ struct Begun {
 impl Watches {
     /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
-        let mut begun = lock(&self.begun);
+        let mut begun = lock(&self.0);
         begun.retain(|_, last| now < last.at + APART);
         let next = begun.get(&watched).map(|last| {
             let apart = FIRST_APART.get(last.short).unwrap_or(&APART);
@@ -289,6 +285,6 @@ mod tests {
         assert_eq!(throttle.pause(one.clone(), now), None);
         let later = now + Duration::from_millis(300);
         assert_eq!(throttle.pause(one, later), None, "far enough apart");
-        assert_eq!(lock(&throttle.begun).len(), 1, "what is over is not kept");
+        assert_eq!(lock(&throttle.0).len(), 1, "what is over is not kept");
     }
 }

@@ -28,17 +28,14 @@ pub enum Maybe<K> {
     Bad(Arc<BadObject>),
 }
 
-/// An object that can't be decoded.
 #[derive(Clone, Debug)]
 pub struct BadObject {
     /// Which part, and where. Never its content, which is the user's.
     pub error: String,
-    /// Its metadata, which can be decoded.
     pub metadata: ObjectMeta,
 }
 
 impl<K> Maybe<K> {
-    /// The object, if it can be decoded.
     pub fn good(&self) -> Option<&Arc<K>> {
         match self {
             Self::Good(object) => Some(object),
@@ -48,13 +45,9 @@ impl<K> Maybe<K> {
 }
 
 /// Its content is the user's, and in no log.
-impl<K: Resource<DynamicType = ()>> fmt::Debug for Maybe<K> {
+impl<K: Resource<DynamicType = ()> + Clone> fmt::Debug for Maybe<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meta = match self {
-            Self::Good(object) => object.meta(),
-            Self::Bad(bad) => &bad.metadata,
-        };
-        let name = meta.name.as_deref().unwrap_or_default();
+        let name = self.meta().name.as_deref().unwrap_or_default();
         write!(f, "{} {name}", K::kind(&()))
     }
 }
@@ -154,19 +147,16 @@ impl Parts<'_> {
         part("spec", self.spec.ok_or(missing)?)
     }
 
-    /// Decodes the status, which is optional.
     pub fn status<T: DeserializeOwned>(&self) -> Result<Option<T>, Undecodable> {
         self.status.map(|raw| part("status", raw)).transpose()
     }
 
-    /// The entries of a Secret, each as text.
     pub fn data(&self) -> Result<BTreeMap<String, &RawValue>, Undecodable> {
         self.data
             .map_or(Ok(BTreeMap::new()), |raw| part("data", raw))
     }
 }
 
-/// Decodes the part of this name.
 pub fn part<'a, T: Deserialize<'a>>(
     name: &'static str,
     raw: &'a RawValue,

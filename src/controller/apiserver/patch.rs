@@ -26,18 +26,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// One version of an object: enough to find it, and to delete it and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
-    /// Its uid.
     pub uid: Arc<str>,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its resourceVersion.
     pub version: Arc<str>,
 }
 
 impl ObjectVersion {
-    /// The version with these metadata.
     pub fn of(meta: &ObjectMeta) -> Self {
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
         Self {
@@ -49,10 +44,8 @@ impl ObjectVersion {
     }
 }
 
-/// Error of a write.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The object changed meanwhile and must be observed again.
     #[error("the object changed meanwhile")]
     Conflict,
     /// The object with this uid no longer exists.
@@ -64,10 +57,8 @@ pub enum WriteError {
     /// Any other error; a retry may succeed.
     #[error("failed to write the object")]
     Failed(#[source] kube::Error),
-    /// No answer in time.
     #[error("failed to write the object within {} s", TIMEOUT.as_secs())]
     Timeout,
-    /// The intent can't be serialised.
     #[error("failed to serialise the object's intent")]
     Serialize(#[source] serde_json::Error),
 }
@@ -82,7 +73,6 @@ impl WriteError {
     }
 }
 
-/// Adds or removes the finalizer.
 pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
@@ -118,7 +108,11 @@ where
     let finalizers = change.finalizers.as_ref();
     let finalizers = finalizers.map(|all| ("/metadata/finalizers".to_owned(), json!(all)));
     let patch = guarded(meta, intent.into_iter().chain(finalizers))?;
-    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
+    let request = Request::new(api.resource_url()).patch(
+        &object.name_any(),
+        &PatchParams::apply(names::FIELD_MANAGER),
+        &patch,
+    );
     answered(api, request).await
 }
 
@@ -132,7 +126,7 @@ where
     let mut last = object.clone();
     last.meta_mut().finalizers = None;
     let params = PostParams {
-        field_manager: params().field_manager,
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
     let data = serde_json::to_vec(&last).map_err(WriteError::Serialize)?;
@@ -167,7 +161,12 @@ fn status_request<K: Object>(
     let status = serde_json::to_value(status).map_err(WriteError::Serialize)?;
     let patch = guarded(meta, [("/status".to_owned(), status)])?;
     let name = meta.name.as_deref().unwrap_or_default();
-    Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
+    Ok(Request::new(api.resource_url()).patch_subresource(
+        "status",
+        name,
+        &PatchParams::apply(names::FIELD_MANAGER),
+        &patch,
+    ))
 }
 
 /// Deletes this version of an object. The body of a success is not read.
@@ -176,10 +175,7 @@ pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteE
         uid: Some(object.uid.to_string()),
         resource_version: Some(object.version.to_string()),
     };
-    let params = DeleteParams {
-        preconditions: Some(preconditions),
-        ..DeleteParams::default()
-    };
+    let params = DeleteParams::default().preconditions(preconditions);
     let request = Request::new(api.resource_url()).delete(&object.name, &params);
     send(api, request).await.map(drop)
 }
@@ -210,13 +206,6 @@ fn intent_change(meta: &ObjectMeta, text: &str) -> (String, Value) {
     (format!("{all}/{}", name.replace('/', "~1")), json!(text))
 }
 
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(names::FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
-}
-
 /// Sends a write that is answered with the object. One whose answer can't be decoded may have been carried out.
 async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
     let text = send(api, request).await?;
@@ -229,12 +218,10 @@ async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, Wri
     Err(WriteError::Failed(kube::Error::SerdeError(unreadable)))
 }
 
-/// Sends a write; returns the text of the answer.
 async fn send<K: Object>(api: &Api<K>, request: Built) -> Result<String, WriteError> {
     bounded(request_text(&api.clone().into_client(), request)).await
 }
 
-/// Limits the time of a request.
 pub(crate) async fn bounded<T>(
     write: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, WriteError> {

@@ -42,13 +42,10 @@ struct PageMetadata {
     r#continue: String,
 }
 
-/// Error of a list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// A page could not be read.
     #[error("failed to read a page of a list")]
     Page(#[source] kube::Error),
-    /// A page took too long.
     #[error("failed to read a page of a list within {} s", .0.as_secs())]
     Timeout(Duration),
 }
@@ -61,13 +58,12 @@ pub async fn list<K: Object>(
     a_page: Duration,
     mut enough: impl FnMut(Maybe<K>) -> bool,
 ) -> Result<(), ListError> {
-    let mut params = ListParams {
-        field_selector: fields.map(str::to_owned),
-        ..ListParams::default()
-    }
-    .limit(FIRST_PAGE);
+    let mut params = ListParams::default().limit(FIRST_PAGE);
+    params.field_selector = fields.map(str::to_owned);
     loop {
-        let text = timeout(a_page, read(api, &params)).await;
+        let request = Request::new(api.resource_url()).list(&params);
+        let client = api.clone().into_client();
+        let text = timeout(a_page, request_text(&client, request)).await;
         let text = text.map_err(|_| ListError::Timeout(a_page))?;
         let text = text.map_err(ListError::Page)?;
         let page = page(&text).map_err(ListError::Page)?;
@@ -92,16 +88,6 @@ pub async fn list<K: Object>(
     }
 }
 
-async fn read<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<String> {
-    let request = Request::new(api.resource_url());
-    let request = if K::metadata_api() {
-        request.list_metadata(params)
-    } else {
-        request.list(params)
-    };
-    request_text(&api.clone().into_client(), request).await
-}
-
 /// Fails for a success with an unexpected body: something on the way answered.
 fn page(text: &str) -> kube::Result<Page<'_>> {
     let page: Page<'_> = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
@@ -118,11 +104,8 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
 }
 
-/// One entry of a Secret.
 pub struct Entry {
-    /// The version of the whole Secret.
     pub version: Option<String>,
-    /// The entry's value, if the Secret has it.
     pub value: Option<Vec<u8>>,
 }
 

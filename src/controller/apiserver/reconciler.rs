@@ -32,7 +32,6 @@ pub(crate) struct Request {
     at_once: bool,
 }
 
-/// Pause after a reconcile that panicked.
 const AFTER_PANIC: Duration = Duration::from_mins(1);
 
 /// Time of an object's next reconcile.
@@ -52,7 +51,6 @@ impl Action {
         Self { again: None }
     }
 
-    /// The pause before the next reconcile, if there is one.
     pub const fn pause(self) -> Option<Duration> {
         self.again
     }
@@ -64,16 +62,12 @@ pub enum ReconcileError {
     /// The object can't be decoded; it is not reconciled until it changes.
     #[error("the object can't be decoded: {0}")]
     Undecodable(String),
-    /// A write to the API server failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The Runs that may need a Workspace could not be listed.
     #[error("failed to list the Runs of a Workspace that is being deleted")]
     List(#[from] ListError),
-    /// The API server did not answer a read.
     #[error("the API server did not answer a read")]
     NoAnswer,
-    /// The limit of open files is reached.
     #[error("the process can open no more files")]
     NoFile,
     /// The code panicked: a bug of the operator.
@@ -104,17 +98,13 @@ impl ReconcileError {
     }
 }
 
-/// A failed reconcile.
 #[derive(Debug)]
 pub struct Failed {
-    /// Why it failed.
     pub error: ReconcileError,
-    /// When the object is reconciled again.
     pub again: Action,
 }
 
 impl Failed {
-    /// Logs the failure of an object's reconcile.
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
         let (reason, error) = (self.error.reason(), error_chain(&self.error));
@@ -153,7 +143,6 @@ impl Failed {
     }
 }
 
-/// Result of a reconcile.
 pub type Reconciled = Result<Action, Failed>;
 
 /// Carries out one object's steps. A panic in them, a bug of the operator, ends nothing else.
@@ -181,7 +170,6 @@ pub(crate) struct Trigger {
 }
 
 impl Trigger {
-    /// A reconciler for each scope.
     pub(crate) fn new(controller: &'static str, scopes: &[Scope], metrics: &Arc<Metrics>) -> Self {
         let each = |scope: &Scope| {
             Arc::new(Reconciler {
@@ -197,7 +185,6 @@ impl Trigger {
         }
     }
 
-    /// The reconciler of each scope.
     pub(crate) fn reconcilers(&self) -> impl Iterator<Item = Arc<Reconciler>> {
         self.reconcilers.iter().cloned()
     }
@@ -236,7 +223,6 @@ impl Trigger {
     }
 }
 
-/// One reconcile of an object.
 pub(crate) struct Reconcile {
     /// The object's kind and name, for the log.
     pub(crate) kind: String,
@@ -359,7 +345,6 @@ impl Reconciler {
         }
     }
 
-    /// Carries out a reconcile, and counts and logs its result.
     async fn carry_out(&self, name: &Name, object: Reconcile, begun: Instant) -> Action {
         let result = caught(object.steps).await;
         let result: Reconciled =

@@ -324,7 +324,7 @@ impl Reconcile<'_> {
         let pause = match writes::read_live(ctx, entry).await {
             Found::Deleted => return None,
             Found::Unknown => PAUSE,
-            Found::Exists(_) => {
+            Found::Exists => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                     "a Run that exists is missing from the watch; waiting for the watch"
@@ -342,15 +342,10 @@ impl Reconcile<'_> {
         entry.stop_waiting();
         let pause = at.map(until);
         let (deleted, owes) = entry.with(|state| (state.run.deleted(), state.run.owes()));
-        if deleted {
-            let pause = pause.unwrap_or(PAUSE).min(PAUSE);
-            return if owes {
-                Action::requeue(pause)
-            } else {
-                Action::await_change()
-            };
+        if deleted && owes {
+            return Action::requeue(pause.unwrap_or(PAUSE).min(PAUSE));
         }
-        if settled::at_rest(ctx, entry, run) {
+        if deleted || settled::at_rest(ctx, entry, run) {
             return Action::await_change();
         }
         pause.map_or(Action::await_change(), Action::requeue)
@@ -432,10 +427,7 @@ async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     }
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let api = Api::<Run>::namespaced(ctx.client.clone(), namespace);
-    let generation = meta.generation.unwrap_or_default();
-    let describe =
-        |status, what: &str| decide::conditions::undecodable_run(status, what, generation, wall());
-    undecodable::show(ctx, &api, bad, describe).await
+    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_run).await
 }
 
 #[cfg(test)]

@@ -243,9 +243,7 @@ impl StreamReader {
     }
 
     fn learn(&self, learned: Learned) {
-        let with = self.entry.learning(&self.ctx.config.contract, 0);
-        self.entry
-            .with(|state| state.run.memory.learn(learned, with));
+        self.entry.learn(&self.ctx.config.contract, learned);
     }
 
     /// A part of `over` that depends on the object's uid.

@@ -27,16 +27,8 @@ pub(crate) fn follow(ctx: &Arc<Context>, entry: &Arc<RunEntry>, decided: &Decide
         // Policy has just found this session to be one of the Run's place.
         Follow::Open => open(decided.workspace.view.place()),
         Follow::Finish => {
-            let with = entry.learning(&ctx.config.contract, 0);
-            let begins = entry.with(|state| {
-                let memory = &mut state.run.memory;
-                let begins = !memory.last_events.reading_on();
-                if begins {
-                    memory.learn(Learned::ReadingOn, with);
-                }
-                begins
-            });
-            if begins {
+            if !entry.with(|state| state.run.memory.last_events.reading_on()) {
+                entry.learn(&ctx.config.contract, Learned::ReadingOn);
                 entry.wake_stream.notify_waiters();
             }
             // After a start the Workspace is not known yet; the status names the run's place.

@@ -35,8 +35,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Result of a live read.
 pub(crate) enum Found {
-    /// The object exists; `None` if it can't be decoded.
-    Exists(Option<Arc<Run>>),
+    /// The object exists; perhaps it can't be decoded.
+    Exists,
     /// No object, or another with the same name: this one never comes back.
     Deleted,
     /// No answer.
@@ -120,27 +120,40 @@ pub(crate) async fn change(
     Ok(())
 }
 
-/// Reads the object live, and records whether it exists.
+/// Reads the object live, and records whether it exists: with a list of one name, which needs no permission beyond the
+/// watch's and is as fresh as a get.
 pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
-    let found = read(ctx, entry).await;
-    match &found {
-        Found::Exists(Some(run)) => drop(entry.observe(Arc::clone(run))),
-        Found::Exists(None) | Found::Unknown => {}
-        Found::Deleted => {
-            let new = !entry.with(|state| state.run.deleted());
-            let with = entry.learning(&ctx.config.contract, 0);
-            entry.took(&Step::ReadLive, Outcome::Gone, with);
-            entry.close_stream();
-            if new && entry.with(|state| state.run.owes()) {
-                ctx.metrics.vanished.inc();
-                tracing::warn!(
-                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                    "a Run was deleted without having been released; cancelling its run"
-                );
-            }
-        }
+    let named = format!("metadata.name={}", entry.name);
+    let mut found: Option<Maybe<Run>> = None;
+    let api = api(ctx, entry);
+    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
+        let this = run.meta().uid.as_deref() == Some(&entry.uid);
+        found = this.then_some(run);
+        this
+    });
+    if let Err(error) = list.await {
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            error = %error_chain(&error), "failed to read a Run live"
+        );
+        return Found::Unknown;
     }
-    found
+    if let Some(found) = found {
+        found.good().map(|run| entry.observe(Arc::clone(run)));
+        return Found::Exists;
+    }
+    let new = !entry.with(|state| state.run.deleted());
+    let with = entry.learning(&ctx.config.contract, 0);
+    entry.took(&Step::ReadLive, Outcome::Gone, with);
+    entry.close_stream();
+    if new && entry.with(|state| state.run.owes()) {
+        ctx.metrics.vanished.inc();
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            "a Run was deleted without having been released; cancelling its run"
+        );
+    }
+    Found::Deleted
 }
 
 /// Handles a failed write. After one that met another version of the object, or none, the watch is behind. Usually it catches
@@ -166,24 +179,4 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
         WriteError::Failed(_) | WriteError::Timeout => delay(),
         WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
     }
-}
-
-/// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
-async fn read(ctx: &Context, entry: &RunEntry) -> Found {
-    let api = api(ctx, entry);
-    let named = format!("metadata.name={}", entry.name);
-    let mut found: Option<Maybe<Run>> = None;
-    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
-        let this = run.meta().uid.as_deref() == Some(&entry.uid);
-        found = this.then_some(run);
-        this
-    });
-    if let Err(error) = list.await {
-        tracing::warn!(
-            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-            error = %error_chain(&error), "failed to read a Run live"
-        );
-        return Found::Unknown;
-    }
-    found.map_or(Found::Deleted, |run| Found::Exists(run.good().cloned()))
 }

@@ -45,24 +45,20 @@ impl<W> FairPlaces<W> {
         }
     }
 
-    /// Number of those who wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether a place is free.
     pub(crate) fn free(&self) -> bool {
         self.taken < self.most
     }
 
-    /// Takes a free place.
     pub(crate) fn take(&mut self, namespace: &Arc<str>) {
         self.share(namespace).taken += 1;
         self.taken += 1;
         self.last = Arc::clone(namespace);
     }
 
-    /// Gives a place back.
     pub(crate) fn give_back(&mut self, namespace: &Arc<str>) {
         let share = self.share(namespace);
         share.taken = share.taken.saturating_sub(1);
@@ -70,7 +66,6 @@ impl<W> FairPlaces<W> {
         self.forget_unused(namespace);
     }
 
-    /// Waits for a place.
     pub(crate) fn enqueue(&mut self, namespace: &Arc<str>, waiter: W) -> Ticket {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -79,14 +74,12 @@ impl<W> FairPlaces<W> {
         ticket
     }
 
-    /// Waits no more.
     pub(crate) fn leave(&mut self, namespace: &Arc<str>, ticket: Ticket) {
         let left = self.share(namespace).waiting.remove(&ticket);
         self.waiting -= usize::from(left.is_some());
         self.forget_unused(namespace);
     }
 
-    /// Looks at each who waits.
     pub(crate) fn each(&self, look: impl FnMut(&W)) {
         let shares = self.namespaces.values();
         shares
@@ -153,7 +146,6 @@ impl<W> FairPlaces<W> {
     }
 }
 
-/// The queue in which one waits.
 pub(crate) trait Queue: Send + Sync {
     /// Leaves it, if the place was not given yet.
     fn leave(self: Arc<Self>, namespace: &Arc<str>, ticket: Ticket);
@@ -165,12 +157,10 @@ pub(crate) struct Queued<T> {
     namespace: Arc<str>,
     ticket: Ticket,
     given: oneshot::Receiver<T>,
-    /// Start of the wait.
     pub(crate) since: Instant,
 }
 
 impl<T> Queued<T> {
-    /// `given` receives what is waited for.
     pub(crate) fn new(
         queue: Arc<dyn Queue>,
         namespace: Arc<str>,
@@ -186,7 +176,6 @@ impl<T> Queued<T> {
         }
     }
 
-    /// Waits until it is given.
     pub(crate) async fn given(mut self) -> T {
         match (&mut self.given).await {
             Ok(given) => given,
@@ -200,7 +189,6 @@ impl<T> Queued<T> {
         self.given.try_recv().ok()
     }
 
-    /// Whether it is a position in this queue.
     pub(crate) fn is_in<Q>(&self, queue: &Arc<Q>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.queue), Arc::as_ptr(queue))
     }
@@ -220,7 +208,6 @@ struct Streams {
     places: FairPlaces<oneshot::Sender<StreamPlace>>,
     /// Those taken, with what asks each back: by namespace, the oldest first.
     taken: BTreeMap<(Arc<str>, u64), CancellationToken>,
-    /// Number of places given out.
     given: u64,
 }
 
@@ -256,7 +243,6 @@ impl Queue for StreamPlaces {
 }
 
 impl StreamPlaces {
-    /// This number of places, all free.
     pub(crate) fn new(most: usize) -> Self {
         Self(Mutex::new(Streams {
             places: FairPlaces::new(most),

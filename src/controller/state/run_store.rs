@@ -22,7 +22,6 @@ use crate::util::lock;
 /// Pause before a deletion is tried again that was refused or not answered, or that the watch has not shown.
 const DELETED_AGAIN: Duration = Duration::from_mins(1);
 
-/// What is known of one Run object.
 #[derive(Clone, Debug)]
 pub enum Known {
     /// It may need something.
@@ -38,9 +37,7 @@ pub enum Known {
 /// What is kept of a Run for which nothing is left to do.
 #[derive(Clone, Debug)]
 pub struct EndedRun {
-    /// The version that was found so.
     pub object: ObjectVersion,
-    /// How it has ended.
     pub phase: Phase,
     /// Time of the wall clock at which its TTL deletes it.
     pub expires: Option<Timestamp>,
@@ -56,7 +53,6 @@ impl From<Maybe<Run>> for Known {
 }
 
 impl Known {
-    /// The object's uid, namespace and name.
     pub fn identity(&self) -> [&str; 3] {
         let meta = match self {
             Self::Active(run) | Self::Gone(run) => &run.metadata,
@@ -120,7 +116,6 @@ fn workspace_of(run: &Run) -> WorkspaceKey {
 /// An entry before and after an event.
 #[derive(Debug)]
 pub struct Change {
-    /// Its uid.
     pub uid: Arc<str>,
     /// `None`: it is new.
     pub old: Option<Known>,
@@ -154,12 +149,10 @@ pub struct RunStore(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     runs: HashMap<Arc<str>, Known>,
-    /// The lists in progress.
     lists: HashMap<Scope, HashMap<Arc<str>, Known>>,
 }
 
 impl RunStore {
-    /// What is known of the Run with this uid.
     pub fn get(&self, uid: &str) -> Option<Known> {
         lock(&self.0).runs.get(uid).cloned()
     }
@@ -169,7 +162,6 @@ impl RunStore {
         lock(&self.0).lists.insert(scope.clone(), HashMap::new());
     }
 
-    /// Adds a Run of the list.
     pub fn list(&self, scope: &Scope, mut known: Known) {
         let mut table = lock(&self.0);
         let Entries { runs, lists } = &mut *table;
@@ -254,7 +246,6 @@ impl RunStore {
         same
     }
 
-    /// Looks at every Run.
     pub fn each(&self, look: impl FnMut(&Known)) {
         lock(&self.0).runs.values().for_each(look);
     }
@@ -292,7 +283,6 @@ impl RunStore {
     }
 }
 
-/// Replaces an entry.
 fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known>) -> Change {
     let old = match &new {
         Some(known) => runs.insert(Arc::clone(&uid), known.clone()),
@@ -304,13 +294,11 @@ fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known
 /// Runs whose Workspace or namespace has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Whose {
-    /// Those of one Workspace.
     Workspace(WorkspaceKey),
     /// Those of every `ClusterWorkspace` in one namespace.
     Tenants(String),
     /// Those of every `ClusterWorkspace`.
     AllTenants,
-    /// All.
     All,
 }
 
@@ -322,7 +310,6 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// Asks for the Runs of `whose` to be reconciled.
     pub fn ask(&self, whose: Whose) {
         lock(&self.asked).insert(whose);
         self.more.notify_one();

@@ -22,20 +22,14 @@ use super::call_limiter::CallLimiter;
 
 /// A client and the token that it was verified with.
 pub struct ClientSession {
-    /// The client for the Workspace's base URL.
     pub client: Client,
-    /// The credentials of its calls.
     pub credentials: Credentials,
-    /// The session's number.
     pub number: u64,
-    /// The limit on its calls.
     pub limiter: Arc<CallLimiter>,
 }
 
-/// State of a Workspace, and the session that its Runs use.
 #[derive(Clone)]
 pub struct WorkspaceState {
-    /// View for policy.
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
     pub session: Option<Arc<ClientSession>>,
@@ -59,7 +53,6 @@ impl WorkspaceState {
         }
     }
 
-    /// A verified Workspace.
     pub fn ready(verified: Session, session: Arc<ClientSession>) -> Self {
         Self {
             place: Some(Arc::new(verified.resolved.clone())),
@@ -85,7 +78,6 @@ const API_REQUESTS: usize = 32;
 /// Workspaces released at the same time: each lists all Runs that could need it.
 const REMOVALS: usize = 4;
 
-/// The places for the calls of checks.
 pub struct CheckPlaces {
     all: Semaphore,
     /// Those of the origins that are being called or waited for.
@@ -113,17 +105,13 @@ impl CheckPlaces {
     }
 }
 
-/// The table of Workspaces, and what they share.
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
-    /// The connections to services.
     pub http: HttpPool,
-    /// The places for the calls of their checks.
     pub check_places: CheckPlaces,
     /// Limit on their requests to the API server.
     pub api_requests: Semaphore,
-    /// Limit on their releases.
     pub removals: Semaphore,
 }
 
@@ -145,7 +133,6 @@ impl Default for Workspaces {
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.
 pub struct WorkspaceEntry {
-    /// Its name.
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
     checks: Mutex<Checks>,
@@ -159,7 +146,6 @@ impl Workspaces {
         Arc::clone(entry(&mut lock(&self.entries), key))
     }
 
-    /// The entry of a Workspace, if there is one.
     pub fn get(&self, key: &WorkspaceKey) -> Option<Arc<WorkspaceEntry>> {
         lock(&self.entries).get(key).cloned()
     }
@@ -172,7 +158,6 @@ impl Workspaces {
         )
     }
 
-    /// Subscribes to the state of a Workspace.
     pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<Arc<WorkspaceState>> {
         // Under the lock: an entry with a subscriber is not forgotten.
         entry(&mut lock(&self.entries), key).state.subscribe()
@@ -193,7 +178,6 @@ impl Workspaces {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Every Workspace with an entry.
     pub fn all(&self) -> Vec<Arc<WorkspaceEntry>> {
         lock(&self.entries).values().cloned().collect()
     }
@@ -227,7 +211,6 @@ fn entry<'a>(
 }
 
 impl WorkspaceEntry {
-    /// The state for its Runs.
     pub fn state(&self) -> Arc<WorkspaceState> {
         Arc::clone(&self.state.borrow())
     }
@@ -284,17 +267,12 @@ const SUSPICIONS_APART: Duration = Duration::from_secs(1);
 /// Reconnecting event streams trigger a check at most this often, however many they are.
 const RECONNECTS_APART: Duration = Duration::from_secs(30);
 
-/// The last check.
 pub struct LastCheck {
     pub uid: String,
     pub generation: i64,
-    /// Whether the Workspace was found Ready.
     pub ready: bool,
-    /// Whether the check failed and was passed over.
     pub failure_ignored: bool,
-    /// Time of its end.
     pub at: Timestamp,
-    /// Time of the next regular check.
     pub next: Timestamp,
 }
 
@@ -306,7 +284,6 @@ pub struct Checks {
     suspected: bool,
     /// A check is due at once: a Secret that the Workspace names has changed, or the last check had no result.
     pub due_at_once: bool,
-    /// Failed checks in a row.
     pub failures: u32,
     /// Time since which no call can be made, by the checks.
     trouble: Option<Timestamp>,
@@ -325,7 +302,6 @@ pub struct LastGood {
     /// The Workspace and base URL that they were verified for.
     pub verified: Verified,
     pub token: Token,
-    /// The CA bundle, if the Workspace names one.
     pub ca_pem: Option<Vec<u8>>,
 }
 
@@ -384,7 +360,6 @@ impl Checks {
         sooner
     }
 
-    /// Whether the last check failed and was passed over.
     pub fn failure_ignored(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }

@@ -15,13 +15,11 @@ use crate::controller::{
 
 /// A kind of Workspace, with its API and the namespace of its Secrets.
 pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
-    /// The API for an object of this kind in this namespace.
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
 
     /// The objects of this kind; one store per watched scope.
     fn stores(ctx: &Context) -> &[Store<Maybe<Self>>];
 
-    /// Namespace of the Secrets of an object with this key.
     fn secret_namespace(ctx: &Context, key: &WorkspaceKey) -> String;
 }
 
@@ -53,7 +51,6 @@ impl Kind for ClusterWorkspace {
     }
 }
 
-/// The key of an object of this kind.
 pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
     WorkspaceKey {
         kind: K::KIND,
@@ -90,7 +87,6 @@ fn namespace_meta(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> 
 /// A Workspace in its reconcile.
 pub(crate) struct Subject<'a, K> {
     pub(crate) ctx: &'a Context,
-    /// The version that is reconciled.
     pub(crate) workspace: &'a K,
     /// What this process has of it.
     pub(crate) entry: &'a WorkspaceEntry,
@@ -105,7 +101,6 @@ impl<K: Kind> Subject<'_, K> {
         self.workspace.meta().generation.unwrap_or_default()
     }
 
-    /// Whether it is being deleted.
     pub(crate) fn deleting(&self) -> bool {
         self.workspace.meta().deletion_timestamp.is_some()
     }

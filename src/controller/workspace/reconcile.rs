@@ -48,7 +48,6 @@ const A_PAGE: Duration = Duration::from_mins(1);
 /// Names of Runs to find: one more than a message names, so that it can show that there are others.
 const NAMED: usize = LISTED_RUNS + 1;
 
-/// Reconciles one Workspace.
 pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
     // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
@@ -78,11 +77,7 @@ async fn show_undecodable<K: Kind>(
         "its fields can't be read; correct them, or apply the CRDs of this operator's version.";
     set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
-    let generation = bad.metadata.generation.unwrap_or_default();
-    let status = |stored, what: &str| {
-        decide::conditions::undecodable_workspace(stored, what, generation, wall())
-    };
-    undecodable::show(ctx, &api, bad, status).await
+    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_workspace).await
 }
 
 /// Sets the Workspace to not Ready without a check; its Runs wait.
@@ -217,10 +212,7 @@ impl<K: Kind> Subject<'_, K> {
         let attempts = entry.checks(|checks| checks.failures).saturating_add(1);
         let (stored, contract) = (self.workspace.stored(), &ctx.config.contract);
         let assessment = assess(stored, &check, generation, attempts, contract, wall());
-        let waits = check
-            .waits_for
-            .as_ref()
-            .is_some_and(|runs| !runs.is_empty());
+        let waits = matches!(&check.waits_for, Some(runs) if !runs.is_empty());
         let failure_ignored = workspace::ignores_failure(&check, standing);
         let (pause, error) = if failure_ignored {
             (self.ignore_first_failure(&check, &assessment), None)

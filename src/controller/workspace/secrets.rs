@@ -23,7 +23,6 @@ use crate::util::error_chain;
 
 use super::kind;
 
-/// Time limit of a read.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Time between two reads of a Secret that no watch shows.
 const ROUND: Duration = Duration::from_secs(30);
