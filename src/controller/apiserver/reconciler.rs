@@ -108,9 +108,19 @@ impl Failed {
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
         let (reason, error) = (self.error.reason(), error_chain(&self.error));
+        let message = match &self.error {
+            ReconcileError::Undecodable(_) => {
+                "failed to decode an object; it is not reconciled until it changes"
+            }
+            ReconcileError::Panicked => {
+                "the reconcile panicked; the object is not reconciled until it changes or is requeued"
+            }
+            _ if reason.is_none() => "the object changed during its reconcile; requeueing",
+            _ => "reconcile failed; requeueing",
+        };
         // The level of an event must be constant.
         macro_rules! log {
-            ($level:ident, $message:literal) => {
+            ($level:ident) => {
                 tracing::$level!(
                     k8s.kind = kind,
                     k8s.namespace.name = namespace,
@@ -118,27 +128,14 @@ impl Failed {
                     requeue_after,
                     reason,
                     error,
-                    $message
+                    "{message}"
                 )
             };
         }
-        match &self.error {
-            ReconcileError::Undecodable(_) => {
-                log!(
-                    error,
-                    "failed to decode an object; it is not reconciled until it changes"
-                );
-            }
-            ReconcileError::Panicked => {
-                log!(
-                    error,
-                    "the reconcile panicked; the object is not reconciled until it changes or is requeued"
-                );
-            }
-            _ if reason.is_none() => {
-                log!(debug, "the object changed during its reconcile; requeueing");
-            }
-            _ => log!(warn, "reconcile failed; requeueing"),
+        match (&self.error, reason) {
+            (ReconcileError::Undecodable(_) | ReconcileError::Panicked, _) => log!(error),
+            (_, None) => log!(debug),
+            _ => log!(warn),
         }
     }
 }

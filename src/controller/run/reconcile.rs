@@ -239,40 +239,31 @@ impl Reconcile<'_> {
         })
     }
 
-    /// Takes in the version that the store has. Returns whether the watch lacks the object; `None`: nothing is done for it.
+    /// Takes in the version that the store has, once: what was learnt since may be newer. Returns whether the watch lacks the
+    /// object; `None`: nothing is done for it.
     fn lacking(&mut self) -> Option<bool> {
         let (ctx, entry) = (self.ctx, self.entry);
-        match ctx.runs.get(&entry.uid) {
-            Some(Known::Active(run)) => {
-                self.observe(run);
-                Some(false)
-            }
-            Some(Known::Gone(run)) => {
-                self.observe(run);
-                Some(true)
-            }
+        let (run, lacking) = match ctx.runs.get(&entry.uid) {
+            Some(Known::Active(run)) => (run, false),
+            Some(Known::Gone(run)) => (run, true),
             // Its deletion was shown before this process had begun to remember it.
             None => {
                 let last = entry.last_version(None);
                 enqueue::follow(ctx, &ctx.runs.gone(&entry.uid, last));
-                Some(true)
+                return Some(true);
             }
             Some(Known::Ended(_)) => {
                 ctx.tracked_runs.forget(&entry.uid);
-                None
+                return None;
             }
             // It was requested when it changed.
-            Some(Known::Bad(_)) => None,
+            Some(Known::Bad(_)) => return None,
+        };
+        let seen = self.seen.replace(Arc::clone(&run));
+        if !seen.is_some_and(|seen| Arc::ptr_eq(&seen, &run)) {
+            entry.observe(run);
         }
-    }
-
-    /// Takes in a version of the store, once: what was learnt since may be newer.
-    fn observe(&mut self, run: Arc<Run>) {
-        let seen = self.seen.as_ref();
-        if !seen.is_some_and(|seen| Arc::ptr_eq(seen, &run)) {
-            self.seen = Some(Arc::clone(&run));
-            self.entry.observe(run);
-        }
+        Some(lacking)
     }
 
     /// Makes the call in a task of its own, once it has a permit. At shutdown, no loop serves the Run after it.
