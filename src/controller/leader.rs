@@ -61,7 +61,6 @@ impl Leading {
 /// Validity of a Lease, and the intervals of its renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The lease duration in seconds, as the record has it.
     lease: i32,
     renew: Duration,
     retry: Duration,
@@ -122,7 +121,6 @@ pub struct Elector {
     election: Election,
     term: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
-    /// Failed attempts in a row.
     failures: u32,
 }
 
@@ -235,12 +233,9 @@ impl Elector {
     }
 }
 
-/// What the election does next.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// Wait until this instant.
     Wait(Instant),
-    /// Read the Lease.
     Read,
     /// Write it: with a resourceVersion, replace that version; without, create it.
     Write(Box<Lease>),
@@ -261,7 +256,6 @@ struct Election {
     found: Option<Lease>,
     /// The record as read last, and the time since which this process has read it unchanged.
     record: Option<(LeaseSpec, Instant)>,
-    /// Time of the next step.
     due: Instant,
 }
 
@@ -284,7 +278,6 @@ impl Election {
         self.renewed.map(|sent| sent + self.timing.renew)
     }
 
-    /// Holder of the Lease, as last read.
     fn holder(&self) -> Option<&str> {
         self.record.as_ref().and_then(|(record, _)| holder(record))
     }
@@ -334,7 +327,6 @@ impl Election {
         Step::Write(Box::new(self.to_write(lease, record, clock)))
     }
 
-    /// Takes in the Lease that was read.
     fn read(&mut self, now: Instant, found: Option<Lease>) {
         let record = found.as_ref().map(|l| l.spec.clone().unwrap_or_default());
         // Only a changed record counts: labels and other metadata are no evidence about the holder.

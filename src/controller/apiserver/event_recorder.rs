@@ -69,10 +69,7 @@ impl Recorder {
     }
 
     /// Queues an Event, unless this process had one of its name. Never waits. Returns whether it is new.
-    pub fn publish<K>(&self, object: &K, draft: &EventDraft) -> bool
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    pub fn publish(&self, object: &impl Resource<DynamicType = ()>, draft: &EventDraft) -> bool {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
         let name = delays::seed(&name, 0);

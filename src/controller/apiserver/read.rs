@@ -112,16 +112,23 @@ pub struct Entry {
 /// Reads one entry of a Secret; `None` if the Secret doesn't exist. No error of this module contains any of its text.
 pub async fn read_entry(api: &Api<Secret>, name: &str, entry: &str) -> kube::Result<Option<Entry>> {
     let request = Request::new(api.resource_url()).get(name, &GetParams::default());
-    let text = found(api, request).await?;
-    text.map(|text| entry_of(&text, entry)).transpose()
+    let Some(text) = found(api, request).await? else {
+        return Ok(None);
+    };
+    let (parts, metadata) = parts(&text)?;
+    let data = parts.data().map_err(unreadable)?;
+    let value = data.get(entry).map(|raw| part::<ByteString>("data", raw));
+    Ok(Some(Entry {
+        version: metadata.resource_version,
+        value: value.transpose().map_err(unreadable)?.map(|value| value.0),
+    }))
 }
 
 /// Reads the metadata of a Secret; `None` if it doesn't exist.
 pub async fn read_metadata(api: &Api<Secret>, name: &str) -> kube::Result<Option<ObjectMeta>> {
     let request = Request::new(api.resource_url()).get_metadata(name, &GetParams::default());
     let text = found(api, request).await?;
-    let metadata = |text: String| Ok(parts(&text)?.1);
-    text.map(metadata).transpose()
+    text.map(|text| Ok(parts(&text)?.1)).transpose()
 }
 
 /// The text of the answer; `None` if the object doesn't exist.
@@ -131,16 +138,6 @@ async fn found(api: &Api<Secret>, request: Built) -> kube::Result<Option<String>
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn entry_of(text: &str, entry: &str) -> kube::Result<Entry> {
-    let (parts, metadata) = parts(text)?;
-    let data = parts.data().map_err(unreadable)?;
-    let value = data.get(entry).map(|raw| part::<ByteString>("data", raw));
-    Ok(Entry {
-        version: metadata.resource_version,
-        value: value.transpose().map_err(unreadable)?.map(|value| value.0),
-    })
 }
 
 /// The parts of an answer, and its metadata. Errors name only a position.

@@ -163,6 +163,8 @@ fn label(result: &Reconciled) -> &'static str {
 /// Requests reconciles of objects of one kind.
 #[derive(Clone)]
 pub(crate) struct Trigger {
+    /// The controller's name in the metrics.
+    pub(crate) controller: &'static str,
     reconcilers: Arc<[Arc<Reconciler>]>,
 }
 
@@ -177,8 +179,10 @@ impl Trigger {
                 taken: Mutex::default(),
             })
         };
+        let reconcilers = scopes.iter().map(each).collect();
         Self {
-            reconcilers: scopes.iter().map(each).collect(),
+            controller,
+            reconcilers,
         }
     }
 

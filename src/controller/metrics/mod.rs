@@ -26,7 +26,6 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-/// The controllers, one per kind.
 const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace"];
 /// The code of a request without an answer.
 const NO_ANSWER: &str = "none";
@@ -44,7 +43,6 @@ pub(crate) const SUCCESS: &str = "success";
 pub(crate) const REQUEUE_AFTER: &str = "requeue_after";
 /// A reconcile that met a newer version of its object, or none: it counts as one that is requeued.
 pub(crate) const CONFLICT: &str = "conflict";
-/// Reason of a reconcile that panicked.
 pub(crate) const PANIC: &str = "panic";
 /// Reasons for which a reconcile fails (`ReconcileError`).
 pub(crate) const REASONS: [&str; 9] = [
@@ -66,7 +64,6 @@ pub(crate) const UNANSWERED: &str = "no_answer";
 pub(crate) const QUEUE_FULL: &str = "queue_full";
 pub(crate) const REFUSED: &str = "refused";
 pub(crate) const NAMESPACE_GONE: &str = "namespace_gone";
-/// Time for which a rendering is reused.
 const KEPT: Duration = Duration::from_secs(1);
 /// As in controller-runtime.
 const RECONCILE_BUCKETS: [f64; 40] = [
@@ -218,7 +215,6 @@ metrics! {
     }
 }
 
-/// Numbers of objects, by a label's value.
 pub(crate) type Counts = HashMap<&'static str, usize>;
 
 impl Metrics {
@@ -398,7 +394,6 @@ fn set_reasons(family: &Family<Labels<1>, Gauge>, counts: &Counts) {
     }
 }
 
-/// Label of a condition's reason.
 pub(crate) fn reason(text: &str) -> &'static str {
     Reason::named(text).map_or(OTHER, Reason::as_str)
 }
@@ -407,7 +402,6 @@ fn number(counts: &Counts, of: &str) -> i64 {
     gauge(counts.get(of).copied().unwrap_or_default())
 }
 
-/// Value of a gauge that counts.
 pub(crate) fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

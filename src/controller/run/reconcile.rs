@@ -31,14 +31,12 @@ use super::{
 /// Limit of turns in a reconcile. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a
 /// pause avoids a loop.
 const TURNS: usize = 24;
-/// Pause after the limit was reached.
 const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// Pause before a Run that the watch lacks, but that exists, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// Longest pause between two turns for a deleted object. It also limits the delay before a Workspace that is Ready again is
 /// used.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects written at the same time at shutdown.
 const LAST_WRITES: usize = 16;
 
 /// Reconciles one Run. The queue begins no second reconcile of it meanwhile.
@@ -118,9 +116,7 @@ struct Reconcile<'a> {
     entry: &'a Arc<RunEntry>,
     /// The permit that a call waited for. Dropped, it is given back.
     permit: Option<CallPermit>,
-    /// The last status that this reconcile wrote.
     written: Option<RunStatus>,
-    /// The version that the store had last.
     seen: Option<Arc<Run>>,
 }
 

@@ -25,7 +25,6 @@ use crate::util::error_chain;
 
 /// Interval at which TTLs are compared with the wall clock, which may step.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Deletions in flight at the same time.
 const DELETIONS: usize = 16;
 
 /// What to keep of an object that the watch has shown.

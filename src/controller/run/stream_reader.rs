@@ -39,9 +39,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 enum End {
     /// The service closed it; the pause that it asks for.
     Closed(Option<Duration>),
-    /// The stream broke.
     Failed(Box<FailedCall>),
-    /// The stream could not be opened.
     Refused(Box<FailedCall>),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, CallPermit),
@@ -51,7 +49,6 @@ enum End {
     Unusable,
 }
 
-/// Follows the events of one Run.
 pub(crate) struct StreamReader {
     pub(crate) ctx: Arc<Context>,
     pub(crate) entry: Arc<RunEntry>,
@@ -167,7 +164,6 @@ impl StreamReader {
         }
     }
 
-    /// The present session, if it is one of the run's place.
     fn session(&self) -> Option<Arc<ClientSession>> {
         self.usable(&self.ctx.workspaces.state(&self.key))
     }
@@ -257,7 +253,6 @@ impl StreamReader {
         self.ctx.enqueue_run(&entry.namespace, &entry.uid);
     }
 
-    /// Opens the stream and reads it to its end.
     async fn connect(
         &mut self,
         session: &ClientSession,

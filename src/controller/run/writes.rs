@@ -27,19 +27,15 @@ use crate::util::error_chain;
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 /// Number of conflicts in a row from which the object is read live.
 const CONFLICTS: u32 = 2;
-/// Pause after the API server refused a write.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
-/// Time limit of a live read.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Result of a live read.
 pub(crate) enum Found {
     /// The object exists; perhaps it can't be decoded.
     Exists,
     /// No object, or another with the same name: this one never comes back.
     Deleted,
-    /// No answer.
     Unknown,
 }
 
@@ -62,7 +58,6 @@ fn took(ctx: &Context, entry: &RunEntry, decided: &Decided, outcome: Outcome<Run
     entry.took(&decided.turn.step, outcome, with);
 }
 
-/// Writes the status of the step.
 pub(crate) async fn write_status(
     ctx: &Context,
     entry: &RunEntry,

@@ -47,7 +47,6 @@ pub(crate) struct CallPermit {
 }
 
 impl CallPermit {
-    /// Marks the start of the call.
     pub(crate) fn begin(&mut self) {
         self.used = Some(Capacity::Unknown);
     }
@@ -57,7 +56,6 @@ impl CallPermit {
         self.used = Some(capacity);
     }
 
-    /// Whether it is a permit of this limiter.
     pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
         Arc::ptr_eq(&self.limiter, limiter)
     }
@@ -72,7 +70,6 @@ impl Drop for CallPermit {
 /// Called when a permit is granted, and when a pause begins that is long enough to be shown.
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Who waits for a permit.
 struct Waiter {
     permit: oneshot::Sender<CallPermit>,
     wake: Wake,
@@ -86,7 +83,6 @@ impl Queue for CallLimiter {
 }
 
 impl CallLimiter {
-    /// A limiter without calls.
     pub(crate) fn new(key: WorkspaceKey, metrics: Arc<Metrics>) -> Self {
         let name = format!("{}/{}", key.namespace, key.name);
         Self {
@@ -96,7 +92,6 @@ impl CallLimiter {
         }
     }
 
-    /// Sets the rate limit.
     pub(crate) fn set_rate(self: &Arc<Self>, limit: Option<RateLimit>) {
         self.change(|calls, _| calls.rate.set(limit));
     }
@@ -171,7 +166,6 @@ impl CallLimiter {
         }
     }
 
-    /// Changes the calls, then grants the permits that are due.
     fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Calls<Waiter>, Timestamp) -> R) -> R {
         let now = now();
         let mut calls = lock(&self.calls);
@@ -210,7 +204,6 @@ impl CallLimiter {
 #[derive(Clone, Debug)]
 struct Call {
     namespace: Arc<str>,
-    /// Number of pauses before it began.
     pauses: u64,
 }
 
@@ -219,7 +212,6 @@ struct Calls<W> {
     places: FairPlaces<W>,
     pauses: Pauses,
     rate: Rate,
-    /// Time for which a timer is set.
     timer: Option<Timestamp>,
 }
 
@@ -245,7 +237,6 @@ impl<W> Calls<W> {
         })
     }
 
-    /// Begins the waiting calls, as many as all limits allow.
     fn begin_waiting(&mut self, now: Timestamp) -> Vec<(W, Call)> {
         let mut begun = Vec::new();
         while self.places.waiting() > 0
@@ -283,7 +274,6 @@ impl<W> Calls<W> {
 /// The pauses after 429s and after calls without an answer.
 #[derive(Default)]
 struct Pauses {
-    /// End of the last pause.
     end: Timestamp,
     /// Whether it is long enough to be shown.
     long: bool,
@@ -294,7 +284,6 @@ struct Pauses {
     number: u64,
     /// 429s in a row that each began a pause.
     refusals: u32,
-    /// Calls in a row without an answer.
     losses: u32,
     /// Spreads the pauses of different Workspaces.
     seed: u64,
@@ -311,12 +300,10 @@ impl Pauses {
         self.until(now).filter(|_| self.long)
     }
 
-    /// Whether a call may begin.
     fn allow(&self, now: Timestamp) -> bool {
         self.until(now).is_none() && !(self.one_first && self.fresh > 0)
     }
 
-    /// Records the start of a call.
     fn begin(&mut self, namespace: Arc<str>) -> Call {
         self.fresh += 1;
         Call {

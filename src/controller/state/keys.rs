@@ -15,7 +15,6 @@ use crate::util::lock;
 
 use super::run_store::Known;
 
-/// Namespace and key.
 type Place = (String, String);
 /// The order in which the Runs of a key submit; the uid makes it total.
 type Rank = (KeyClaim, Timestamp, Arc<str>);
@@ -34,10 +33,8 @@ struct Holders {
     runs: HashMap<Arc<str>, (Place, Rank)>,
 }
 
-/// The live Runs of one key.
 #[derive(Default)]
 struct Sharing {
-    /// Their names.
     names: BTreeMap<Rank, Arc<str>>,
     /// The one of them that has claimed the key in this process.
     claimed_by: Option<Arc<str>>,
@@ -161,7 +158,6 @@ impl Holders {
 }
 
 impl Sharing {
-    /// The first Run but this one.
     fn first_but(&self, uid: &str) -> Option<(&Rank, &Arc<str>)> {
         self.names.iter().find(|((.., other), _)| **other != *uid)
     }

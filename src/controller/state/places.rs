@@ -23,7 +23,6 @@ pub(crate) struct FairPlaces<W> {
     waiting: usize,
     /// Those that have places, or wait.
     namespaces: BTreeMap<Arc<str>, Share<W>>,
-    /// The namespace that got the last place.
     last: Arc<str>,
     tickets: Ticket,
 }

@@ -156,11 +156,10 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
         let mut listed = false;
         let error = watch_until_error(&ctx, &watched, &mut listed).await;
         ctx.secrets.set_listed(&watched, false);
-        failures = if listed {
-            1
-        } else {
-            failures.saturating_add(1)
-        };
+        if listed {
+            failures = 0;
+        }
+        failures = failures.saturating_add(1);
         let forbidden = apiserver::http_status(&error) == Some(403);
         if !forbidden {
             tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(&error), "the watch of a Secret failed; restarting it");
