@@ -63,7 +63,7 @@ where
         if live.uid != meta.uid || status == stored {
             return Ok(());
         }
-        patch::write_status_of(api, &live, &status).await
+        patch::send_status(api, &live, &status).await.map(drop)
     };
     match write.await {
         // After a conflict the watch delivers a newer version.

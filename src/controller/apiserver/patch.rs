@@ -140,33 +140,25 @@ pub async fn write_status<K: Object>(
     object: &K,
     status: &impl Serialize,
 ) -> Result<Arc<K>, WriteError> {
-    answered(api, status_request(api, object.meta(), status)?).await
+    written(&send_status(api, object.meta(), status).await?)
 }
 
-/// Writes the whole status of an object of which only the metadata are known.
-pub async fn write_status_of<K: Object>(
+/// Writes the whole status of an object of which only the metadata are known. Returns the text of the answer.
+pub async fn send_status<K: Object>(
     api: &Api<K>,
     meta: &ObjectMeta,
     status: &impl Serialize,
-) -> Result<(), WriteError> {
-    let request = status_request(api, meta, status)?;
-    send(api, request).await.map(drop)
-}
-
-fn status_request<K: Object>(
-    api: &Api<K>,
-    meta: &ObjectMeta,
-    status: &impl Serialize,
-) -> Result<Built, WriteError> {
+) -> Result<String, WriteError> {
     let status = serde_json::to_value(status).map_err(WriteError::Serialize)?;
     let patch = guarded(meta, [("/status".to_owned(), status)])?;
     let name = meta.name.as_deref().unwrap_or_default();
-    Ok(Request::new(api.resource_url()).patch_subresource(
-        "status",
-        name,
-        &PatchParams::apply(names::FIELD_MANAGER),
-        &patch,
-    ))
+    let params = PatchParams::apply(names::FIELD_MANAGER);
+    let request = Request::new(api.resource_url());
+    send(
+        api,
+        request.patch_subresource("status", name, &params, &patch),
+    )
+    .await
 }
 
 /// Deletes this version of an object. The body of a success is not read.
@@ -208,8 +200,11 @@ fn intent_change(meta: &ObjectMeta, text: &str) -> (String, Value) {
 
 /// Sends a write that is answered with the object. One whose answer can't be decoded may have been carried out.
 async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
-    let text = send(api, request).await?;
-    let written = serde_json::from_str::<&RawValue>(&text).map(decode::<K>);
+    written(&send(api, request).await?)
+}
+
+fn written<K: Object>(answer: &str) -> Result<Arc<K>, WriteError> {
+    let written = serde_json::from_str::<&RawValue>(answer).map(decode::<K>);
     let unreadable = match written {
         Ok(Maybe::Good(object)) => return Ok(object),
         Ok(Maybe::Bad(bad)) => serde_json::Error::custom(&bad.error),

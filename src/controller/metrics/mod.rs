@@ -80,22 +80,22 @@ const SERVICE_BUCKETS: [f64; 13] = [
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 /// Labels whose values are known beforehand.
-type Known<const N: usize> = [(&'static str, &'static str); N];
+type FixedLabels<const N: usize> = [(&'static str, &'static str); N];
 
-fn labels<const N: usize>(known: Known<N>) -> Labels<N> {
+fn labels<const N: usize>(known: FixedLabels<N>) -> Labels<N> {
     known.map(|(name, value)| (name, value.into()))
 }
 
-fn count<const N: usize>(family: &Family<Labels<N>, Counter>, of: Known<N>) {
+fn count<const N: usize>(family: &Family<Labels<N>, Counter>, of: FixedLabels<N>) {
     family.get_or_create(&labels(of)).inc();
 }
 
-fn set<const N: usize>(family: &Family<Labels<N>, Gauge>, of: Known<N>, value: i64) {
+fn set<const N: usize>(family: &Family<Labels<N>, Gauge>, of: FixedLabels<N>, value: i64) {
     family.get_or_create(&labels(of)).set(value);
 }
 
 /// Shows a series before anything has happened.
-fn begin<const N: usize, M, C>(family: &Family<Labels<N>, M, C>, of: Known<N>)
+fn begin<const N: usize, M, C>(family: &Family<Labels<N>, M, C>, of: FixedLabels<N>)
 where
     M: Clone,
     C: MetricConstructor<M>,

@@ -95,17 +95,6 @@ fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     assert_eq!(limits.start_all(end).len(), PLACES);
 }
 
-#[test]
-fn a_first_call_without_an_answer_is_followed_by_one_more_alone() {
-    let mut limits = Limits::new(1);
-    let call = limits.start(START).unwrap();
-    limits.ended(&call, too_many(60), START);
-    let end = later(START, MINUTE);
-    let first = limits.start(end).unwrap();
-    limits.ended(&first, Capacity::Unknown, end);
-    assert_eq!(limits.start_all(end).len(), 1);
-}
-
 /// Proves: P-pause
 #[test]
 fn all_the_429s_of_one_burst_begin_one_pause() {

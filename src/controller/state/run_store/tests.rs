@@ -172,15 +172,6 @@ fn a_list_replaces_its_scope_and_no_other() {
     assert_eq!(there, [false, true, true, false]);
 }
 
-/// Proves: F-stale
-#[test]
-fn an_object_made_again_under_its_name_is_another_one() {
-    let again = json!({"metadata": {"uid": "second"}});
-    let store = filled([known("a", json!({})), known("a", again)]);
-    store.gone("a", None);
-    assert!(store.get("a").is_none() && store.get("second").is_some());
-}
-
 /// Proves: B-ended
 #[test]
 fn only_the_version_that_was_found_settled_is_stripped() {
