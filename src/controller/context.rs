@@ -20,7 +20,7 @@ use crate::decide::{
 use crate::service::AllowList;
 
 use super::{
-    apiserver::{self, Maybe, Scope, event_recorder::Recorder, reconciler::Trigger},
+    apiserver::{Maybe, Scope, event_recorder::Recorder, find, reconciler::Trigger},
     leader::Leading,
     metrics::{Metrics, gauge},
     state::{
@@ -33,7 +33,6 @@ use super::{
     },
 };
 
-/// Metadata of a namespace.
 pub type NamespaceMeta = Maybe<PartialObjectMeta<Namespace>>;
 
 /// The operator's configuration, fixed at its start.
@@ -80,7 +79,6 @@ pub struct Caches {
     pub namespaces: Vec<Store<NamespaceMeta>>,
 }
 
-/// Requests of reconciles, by kind.
 pub struct Triggers {
     /// By namespace and uid.
     pub runs: Trigger,
@@ -95,7 +93,6 @@ pub struct Context {
     pub client: kube::Client,
     pub config: Config,
     pub metrics: Arc<Metrics>,
-    /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
     /// Leadership: nothing is done for an object while another process leads.
     pub leading: Leading,
@@ -105,7 +102,6 @@ pub struct Context {
     pub caches: Caches,
     /// Stores that have no first list yet, those of the Runs included.
     pub unfilled: AtomicUsize,
-    /// All Runs that the watch has shown.
     pub runs: RunStore,
     /// The Runs that need something, with what this process remembers of them.
     pub tracked_runs: TrackedRuns,
@@ -113,11 +109,8 @@ pub struct Context {
     pub wakes: Wakes,
     /// Holders of idempotency keys.
     pub keys: Keys,
-    /// Verified Workspaces.
     pub workspaces: Workspaces,
-    /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
-    /// The places for event streams.
     pub streams: Arc<StreamPlaces>,
     /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
@@ -168,12 +161,10 @@ impl Context {
         !self.shutdown.is_cancelled() && self.leading.holds()
     }
 
-    /// Requests a reconcile of a Run.
     pub fn enqueue_run(&self, namespace: &str, uid: &str) {
         self.triggers.runs.enqueue(namespace, uid);
     }
 
-    /// Requests a reconcile of a Workspace.
     pub fn enqueue_workspace(&self, key: &WorkspaceKey) {
         let trigger = match key.kind {
             WorkspaceKind::Workspace => &self.triggers.workspaces,
@@ -182,15 +173,12 @@ impl Context {
         trigger.enqueue(&key.namespace, &key.name);
     }
 
-    /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
-        let (namespace, name) = (&key.namespace, &key.name);
+        let (caches, namespace, name) = (&self.caches, &key.namespace, &key.name);
         match key.kind {
-            WorkspaceKind::Workspace => {
-                apiserver::find(&self.caches.workspaces, namespace, name).is_some()
-            }
+            WorkspaceKind::Workspace => find(&caches.workspaces, namespace, name).is_some(),
             WorkspaceKind::ClusterWorkspace => {
-                apiserver::find(&self.caches.cluster_workspaces, namespace, name).is_some()
+                find(&caches.cluster_workspaces, namespace, name).is_some()
             }
         }
     }

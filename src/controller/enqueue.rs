@@ -34,18 +34,13 @@ pub(crate) async fn wake_runs(ctx: Arc<Context>) {
     }
 }
 
-/// Enqueues those of all Runs that are `wanted`.
 pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
-    let mut found = Vec::new();
     ctx.runs.each(|known| {
         if wanted(known) {
             let [uid, namespace, _] = known.identity();
-            found.push((namespace.to_owned(), uid.to_owned()));
+            ctx.enqueue_run(namespace, uid);
         }
     });
-    for (namespace, uid) in found {
-        ctx.enqueue_run(&namespace, &uid);
-    }
 }
 
 /// Sets the state of a Workspace, and enqueues its Runs if it changed.
@@ -91,7 +86,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
     // It is being deleted, and perhaps waited for this Run.
     let closed = |key: &WorkspaceKey| {
         let entry = ctx.workspaces.get(key);
-        entry.is_some_and(|entry| entry.submissions_closed())
+        entry.is_some_and(|entry| entry.submissions.is_closed())
     };
     if let Some(key) = change.unneeded().filter(closed) {
         ctx.enqueue_workspace(&key);

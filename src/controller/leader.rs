@@ -1,14 +1,11 @@
-//! Leader election by a Lease, as in client-go: one operator acts, the others fill their caches and wait.
-//!
-//! The election saves calls and writes. It is not needed for a Run to have at most one run: only the owner of an intent
-//! POSTs, and every write names the version that it replaces (docs/design.md).
+//! Leader election by a Lease, as in client-go: one operator acts, the others fill their caches and wait. It saves calls
+//! and writes; at most one run for a Run doesn't need it (docs/design.md).
 //!
 //! # Guarantees
-//! - A record held by another process is taken over only after this process has seen it unchanged for the record's own
-//!   duration. That is measured by this process's monotonic clock. The holder's `renewTime` is shown to people and
-//!   never compared.
-//! - A leader leads for the renew deadline, counted from the moment when it *sent* its last successful write. Another
-//!   process saw that write later and waits longer, so that two terms never overlap.
+//! - Another's record is taken over once this process has seen it unchanged for the record's own duration, by its monotonic
+//!   clock. The holder's `renewTime` is shown to people and never compared.
+//! - A leader leads for the renew deadline from when it *sent* its last successful write. Others saw that write later and
+//!   wait longer, so that two terms never overlap.
 //! - Every write names the version that it replaces. Of two concurrent takeovers one is refused.
 
 use std::sync::Arc;
@@ -31,8 +28,7 @@ use super::metrics::Metrics;
 #[cfg(test)]
 mod tests;
 
-/// Pause before leadership is checked again. A term that has passed may be renewed, and nothing wakes a waiting task
-/// then.
+/// Pause before leadership is checked again: nothing tells that a passed term was renewed.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// A term without an end: thirty years.
 const FOREVER: Duration = Duration::from_hours(24 * 365 * 30);
@@ -49,8 +45,7 @@ impl Leading {
         Self(watch::channel(Some(Instant::now() + FOREVER)).1)
     }
 
-    /// Whether this process may begin an effect. If a leader was stopped for a while and continues, this shows that its
-    /// term has passed, even before it reads its Lease.
+    /// Whether this process may begin an effect. A leader that was stopped for a while sees here that its term has passed.
     pub fn holds(&self) -> bool {
         self.0.borrow().is_some_and(|end| Instant::now() < end)
     }
@@ -66,7 +61,6 @@ impl Leading {
 /// Validity of a Lease, and the intervals of its renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The lease duration in seconds, as the record has it.
     lease: i32,
     renew: Duration,
     retry: Duration,
@@ -87,8 +81,7 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// Arguments: validity of a record after it was last seen to change, length of a leader's term after its last
-    /// renewal, and the pause between two attempts.
+    /// Validity of a record after its last change, term of a leader after its last renewal, pause between two attempts.
     pub fn new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, TimingError> {
         let seconds = i32::try_from(lease.as_secs()).unwrap_or_default();
         if seconds == 0 || lease.subsec_nanos() > 0 {
@@ -128,13 +121,11 @@ pub struct Elector {
     election: Election,
     term: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
-    /// Failed attempts in a row.
     failures: u32,
 }
 
 impl Elector {
-    /// A candidate for the Lease `name`; no request is made before [`Elector::run`]. The client of `api` repeats
-    /// nothing: the election decides on each attempt. `identity` must be unique to this process.
+    /// A candidate for the Lease `name`. The client of `api` repeats nothing. `identity` must be unique to this process.
     pub fn new(
         api: Api<Lease>,
         name: &str,
@@ -154,9 +145,8 @@ impl Elector {
         (elector, Leading(seen))
     }
 
-    /// Reads, takes over and renews the Lease until it is lost, which is an error, or until `resign`. Then the Lease is
-    /// released, so that the next leader doesn't wait for its expiry. Before `resign` the process must have stopped
-    /// acting.
+    /// Reads, takes over and renews the Lease until it is lost, which is an error, or until `resign`: then it is released,
+    /// so that the next leader doesn't wait for its expiry. The process must have stopped acting before.
     pub async fn run(mut self, resign: CancellationToken) -> Result<(), Lost> {
         let end = loop {
             let resigned = resign.is_cancelled();
@@ -210,8 +200,7 @@ impl Elector {
         }
     }
 
-    /// The answer to a call for the Lease. Without one the election has failed in it. The call leaves time for another,
-    /// and ends before this process's term.
+    /// The answer to a call for the Lease. The call leaves time for another, and ends before this process's term.
     async fn answer<T>(
         &mut self,
         sent: Instant,
@@ -244,12 +233,9 @@ impl Elector {
     }
 }
 
-/// What the election does next.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// Wait until this instant.
     Wait(Instant),
-    /// Read the Lease.
     Read,
     /// Write it: with a resourceVersion, replace that version; without, create it.
     Write(Box<Lease>),
@@ -257,7 +243,7 @@ enum Step {
     End(Result<(), Lost>),
 }
 
-/// One process's state in the election, without I/O and without a clock of its own.
+/// One process's state in the election, without I/O or clock.
 #[derive(Debug)]
 struct Election {
     name: String,
@@ -270,7 +256,6 @@ struct Election {
     found: Option<Lease>,
     /// The record as read last, and the time since which this process has read it unchanged.
     record: Option<(LeaseSpec, Instant)>,
-    /// Time of the next step.
     due: Instant,
 }
 
@@ -293,7 +278,6 @@ impl Election {
         self.renewed.map(|sent| sent + self.timing.renew)
     }
 
-    /// Holder of the Lease, as last read.
     fn holder(&self) -> Option<&str> {
         self.record.as_ref().and_then(|(record, _)| holder(record))
     }
@@ -343,7 +327,6 @@ impl Election {
         Step::Write(Box::new(self.to_write(lease, record, clock)))
     }
 
-    /// Takes in the Lease that was read.
     fn read(&mut self, now: Instant, found: Option<Lease>) {
         let record = found.as_ref().map(|l| l.spec.clone().unwrap_or_default());
         // Only a changed record counts: labels and other metadata are no evidence about the holder.

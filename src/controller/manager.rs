@@ -23,9 +23,7 @@ use super::{
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    /// The loops that reconcile Runs.
     run_loops: Vec<BoxFuture<'static, ()>>,
-    /// All other loops.
     loops: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -33,7 +31,6 @@ pub struct Controller {
 #[derive(Clone)]
 pub struct Probe {
     ctx: Arc<Context>,
-    /// The controller's runtime.
     runtime: Handle,
     rendered: Arc<Rendered>,
 }

@@ -20,7 +20,6 @@ use super::{
     workspace::kind::Kind,
 };
 
-/// Sets the gauges.
 pub(crate) fn take(ctx: &Context) {
     let mut counts = RunCounts::default();
     ctx.runs.each(|known| counts.add(known));
@@ -34,14 +33,11 @@ pub(crate) fn take(ctx: &Context) {
 
 /// Sets the gauges of the reconciles in flight, which every process has.
 pub(crate) fn take_reconciles(ctx: &Context) {
-    let all = [
-        ("run", &ctx.triggers.runs),
-        ("workspace", &ctx.triggers.workspaces),
-        ("clusterworkspace", &ctx.triggers.cluster_workspaces),
-    ];
-    for (controller, trigger) in all {
+    let all = &ctx.triggers;
+    for trigger in [&all.runs, &all.workspaces, &all.cluster_workspaces] {
         let (count, longest) = trigger.in_flight();
-        ctx.metrics.set_in_flight(controller, count, longest);
+        ctx.metrics
+            .set_in_flight(trigger.controller, count, longest);
     }
 }
 
@@ -55,7 +51,6 @@ struct RunCounts {
     stalled: Counts,
     /// Runs that may have a run whose `runId` is not known.
     in_doubt: usize,
-    /// Time of the oldest intent among them.
     oldest_doubt: Option<Timestamp>,
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Api;
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::clock::wall;
 use crate::util::error_chain;
 
 use super::{
@@ -19,13 +21,16 @@ use super::{
 /// Pause before a failed write of the status is retried: the watch may deliver no event meanwhile.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Counts an object that can't be decoded, and writes its status. `describe` makes that status from the present one. The
-/// present status is read live, since the watch's version can't be decoded. Fails the reconcile.
+/// Status of an object that can't be decoded: from the present one, what can't be decoded, the generation, the wall clock.
+type Describe<S> = fn(S, &str, i64, Timestamp) -> S;
+
+/// Counts an object that can't be decoded, and writes its status. The present status is read live, since the watch's
+/// version can't be decoded. Fails the reconcile.
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
     bad: &BadObject,
-    describe: impl FnOnce(S, &str) -> S,
+    describe: Describe<S>,
 ) -> Reconciled
 where
     K: Object,
@@ -41,11 +46,7 @@ where
 }
 
 /// Shows it in the status. Returns the time of the next attempt, if it failed.
-async fn show_in_status<K, S>(
-    api: &Api<K>,
-    bad: &BadObject,
-    describe: impl FnOnce(S, &str) -> S,
-) -> Action
+async fn show_in_status<K, S>(api: &Api<K>, bad: &BadObject, describe: Describe<S>) -> Action
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
@@ -57,11 +58,12 @@ where
         let Some((live, stored)) = patch::bounded(read).await? else {
             return Ok(());
         };
-        let status = describe(stored.clone(), &bad.error);
+        let generation = meta.generation.unwrap_or_default();
+        let status = describe(stored.clone(), &bad.error, generation, wall());
         if live.uid != meta.uid || status == stored {
             return Ok(());
         }
-        patch::write_status_of(api, &live, &status).await
+        patch::send_status(api, &live, &status).await.map(drop)
     };
     match write.await {
         // After a conflict the watch delivers a newer version.
@@ -78,15 +80,15 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::api::{Run, RunStatus, WorkspaceStatus};
-    use crate::clock::wall;
-    use std::sync::Arc;
-
+    use crate::api::{Run, RunStatus};
     use crate::controller::apiserver::{Maybe, answer, decode, loopback};
+    use crate::decide::conditions::undecodable_run;
 
     const REFUSED: &str = r#"{"kind": "Status", "status": "Failure", "message": "no", "code": 0}"#;
 
@@ -111,10 +113,6 @@ mod tests {
         bad
     }
 
-    fn describe(status: RunStatus, what: &str) -> RunStatus {
-        crate::decide::conditions::undecodable_run(status, what, 1, wall())
-    }
-
     /// Proves: F-undecodable
     #[rstest]
     #[case::written(&[200, 200], false)]
@@ -133,7 +131,7 @@ mod tests {
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let next = show_in_status::<Run, _>(&api, &bad, describe).await;
+        let next = show_in_status::<Run, _>(&api, &bad, undecodable_run).await;
         let expected = again.then_some(Duration::from_mins(1));
         assert_eq!(next.pause(), expected);
     }
@@ -148,28 +146,12 @@ mod tests {
         #[case] shown: bool,
     ) {
         let what = &bad(&odd("u", None)).error;
-        let status = shown.then(|| describe(RunStatus::default(), what));
+        let status = shown.then(|| undecodable_run(RunStatus::default(), what, 0, wall()));
         let text = |uid| odd(uid, status.as_ref());
         let bad = bad(&text("u"));
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
-        let next = show_in_status::<Run, _>(&api, &bad, describe).await;
+        let next = show_in_status::<Run, _>(&api, &bad, undecodable_run).await;
         assert_eq!(next, Action::await_change());
-    }
-
-    /// Proves: F-undecodable
-    #[test]
-    fn each_kind_shows_a_reason_of_its_own() {
-        let run = describe(RunStatus::default(), "its spec");
-        let workspace = WorkspaceStatus::default();
-        let workspace =
-            crate::decide::conditions::undecodable_workspace(workspace, "its spec", 1, wall());
-        for (conditions, reason) in [
-            (run.conditions, "RunInvalid"),
-            (workspace.conditions, "WorkspaceInvalid"),
-        ] {
-            let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
-            assert_eq!((&*ready.status, &*ready.reason), ("False", reason));
-        }
     }
 }

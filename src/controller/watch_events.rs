@@ -75,9 +75,8 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
     }
 }
 
-/// Follows the Workspaces of one kind and scope and reconciles them, until shutdown. There is no limit on reconciles: the
-/// calls of their checks have places of their own (`CheckPlaces`), and a check that waits for one must not delay another
-/// Workspace.
+/// Follows the Workspaces of one kind and scope and reconciles them, until shutdown. Without a limit on reconciles: the calls
+/// of checks have places of their own (`CheckPlaces`), and waiting for one must not delay another Workspace.
 pub(crate) async fn workspaces<K: Kind>(
     ctx: Arc<Context>,
     reconciler: Arc<Reconciler>,

@@ -14,17 +14,17 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::names;
 use crate::clock::wall;
-use crate::controller::metrics::{DropCause, Metrics};
+use crate::controller::metrics::{Metrics, NAMESPACE_GONE, QUEUE_FULL, REFUSED, UNANSWERED};
 use crate::decide::{EventDraft, delays, truncate::cut};
 use crate::util::{error_chain, lock};
 
-/// Time limit of one attempt to send an Event.
+use super::object::request_text;
+
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts per Event, if the API server gives no answer, a 429 or a 5xx.
 const TRIES: u32 = 3;
 /// Limit on Events waiting to be sent; further ones are dropped and counted.
 const QUEUE: usize = 4096;
-/// Events in flight at the same time.
 const IN_FLIGHT: usize = 8;
 /// Names remembered, so that what is published again costs no request: those of five minutes at 50 Runs a second. Then all
 /// are forgotten, and the API server refuses what it has.
@@ -33,7 +33,6 @@ const REMEMBERED: usize = 32_768;
 const DRAIN: Duration = Duration::from_secs(3);
 /// Namespace of Events about objects without a namespace.
 const CLUSTER_EVENTS: &str = "default";
-/// Maximum length in bytes of the reporting instance.
 const MAX_INSTANCE: usize = 128;
 /// Maximum length of the object's name in an Event's name. The latter has at most 253 characters, including a dot and a
 /// hash.
@@ -70,10 +69,7 @@ impl Recorder {
     }
 
     /// Queues an Event, unless this process had one of its name. Never waits. Returns whether it is new.
-    pub fn publish<K>(&self, object: &K, draft: &EventDraft) -> bool
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    pub fn publish(&self, object: &impl Resource<DynamicType = ()>, draft: &EventDraft) -> bool {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
         let name = delays::seed(&name, 0);
@@ -91,7 +87,7 @@ impl Recorder {
             .as_ref()
             .is_some_and(|sender| sender.try_send(event).is_ok());
         if !queued {
-            self.metrics.event_dropped(DropCause::QueueFull);
+            self.metrics.event_dropped(QUEUE_FULL);
         }
         true
     }
@@ -122,21 +118,16 @@ impl Recorder {
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
-            let cause = error.as_ref().map_or(DropCause::NoAnswer, cause_of);
-            if attempt < TRIES && cause == DropCause::NoAnswer {
+            let cause = error.as_ref().map_or(UNANSWERED, cause_of);
+            if attempt < TRIES && cause == UNANSWERED {
                 sleep(delays::backoff(attempt, None, u64::from(attempt))).await;
                 continue;
             }
             self.metrics.event_dropped(cause);
             let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-            let logged = match cause {
-                // Missing permissions would fill the log.
-                DropCause::Refused => lock(&self.refused).insert(namespace.to_owned()),
-                // None can be created there.
-                DropCause::NamespaceGone => false,
-                DropCause::QueueFull | DropCause::NoAnswer => true,
-            };
-            if logged {
+            // Missing permissions would fill the log.
+            let first = || lock(&self.refused).insert(namespace.to_owned());
+            if cause == UNANSWERED || cause == REFUSED && first() {
                 let error =
                     error.map_or_else(|| "no answer".to_owned(), |error| error_chain(&error));
                 tracing::warn!(
@@ -152,10 +143,8 @@ impl Recorder {
     async fn create(&self, event: &Event) -> kube::Result<()> {
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
         let path = Event::url_path(&(), event.metadata.namespace.as_deref());
-        let request = Request::new(path)
-            .create(&PostParams::default(), body)
-            .map_err(kube::Error::BuildRequest)?;
-        self.client.request_text(request).await.map(drop)
+        let request = Request::new(path).create(&PostParams::default(), body);
+        request_text(&self.client, request).await.map(drop)
     }
 
     fn event<K>(&self, object: &K, draft: &EventDraft, name: u64) -> Event
@@ -192,18 +181,17 @@ impl Recorder {
     }
 }
 
-/// Cause for dropping an Event.
-fn cause_of(error: &kube::Error) -> DropCause {
+fn cause_of(error: &kube::Error) -> &'static str {
     let kube::Error::Api(status) = error else {
-        return DropCause::NoAnswer;
+        return UNANSWERED;
     };
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     if status.code == 404 || causes.any(|cause| cause.reason == "NamespaceTerminating") {
-        DropCause::NamespaceGone
+        NAMESPACE_GONE
     } else if status.code == 429 || status.code >= 500 {
-        DropCause::NoAnswer
+        UNANSWERED
     } else {
-        DropCause::Refused
+        REFUSED
     }
 }
 

@@ -19,8 +19,8 @@ use crate::util::lock;
 
 /// The first pause before a request is repeated.
 const FIRST: Duration = Duration::from_millis(5);
-/// Longest pause before a request is repeated, whatever its answer asks for. A list that sleeps for a proxy's long
-/// `Retry-After` would leave the operator without data. The same limit applies to a watch.
+/// Longest pause before a request is repeated: a list that sleeps for a proxy's long `Retry-After` would leave the operator
+/// without data.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Repetitions of one request; then its caller gets the error.
 const TIMES: u32 = 15;
@@ -71,12 +71,10 @@ fn clamp(headers: &mut HeaderMap) {
     }
 }
 
-/// A request, when it may be sent.
 type Admitted = BoxFuture<'static, Result<Request<Body>, BoxError>>;
 
-/// What kube's watcher lacks at the wire, where requests are made. A watch begins again as soon as it has ended: one that
-/// follows too quickly is delayed, or a watch that is always ended at once would be a loop without a pause. And a streamed
-/// list is asked for at the version 0, which means any version: here without one, so that it is as recent as etcd.
+/// What kube's watcher lacks: it begins a watch again as soon as it has ended, here not without a pause; and it asks for a
+/// streamed list at the version 0, which means any version, here without one, so that it is as recent as etcd.
 pub fn throttle_watches() -> AsyncFilterLayer<impl Fn(Request<Body>) -> Admitted + Clone> {
     let watches = Watches::default();
     AsyncFilterLayer::new(move |mut request: Request<Body>| {
@@ -95,11 +93,8 @@ pub fn throttle_watches() -> AsyncFilterLayer<impl Fn(Request<Body>) -> Admitted
     })
 }
 
-/// The last watch of each collection.
 #[derive(Clone, Default)]
-struct Watches {
-    begun: Arc<Mutex<HashMap<String, Begun>>>,
-}
+struct Watches(Arc<Mutex<HashMap<String, Begun>>>);
 
 /// The last watch of a collection.
 struct Begun {
@@ -111,7 +106,7 @@ struct Begun {
 impl Watches {
     /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
-        let mut begun = lock(&self.begun);
+        let mut begun = lock(&self.0);
         begun.retain(|_, last| now < last.at + APART);
         let next = begun.get(&watched).map(|last| {
             let apart = FIRST_APART.get(last.short).unwrap_or(&APART);
@@ -290,6 +285,6 @@ mod tests {
         assert_eq!(throttle.pause(one.clone(), now), None);
         let later = now + Duration::from_millis(300);
         assert_eq!(throttle.pause(one, later), None, "far enough apart");
-        assert_eq!(lock(&throttle.begun).len(), 1, "what is over is not kept");
+        assert_eq!(lock(&throttle.0).len(), 1, "what is over is not kept");
     }
 }

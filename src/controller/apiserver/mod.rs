@@ -1,6 +1,4 @@
 //! Objects of the API server, decoded item by item: one that can't be decoded never fails a list, watch or write.
-//! Uses leadership and metrics of the controller, and none of its other state.
-//!
 //! kube's types decode a line as a whole, through a tree with limited depth, and log the text of an answer that they
 //! can't decode. Here an item stays text until it is decoded separately ([`Maybe`]).
 

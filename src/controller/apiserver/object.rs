@@ -9,14 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::GetParams;
 use kube::core::{PartialObjectMeta, Request};
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::api::{
-    ClusterWorkspace, ClusterWorkspaceSpec, Run, RunStatus, Workspace, WorkspaceSpec,
-};
+use crate::api::{ClusterWorkspace, Run, RunStatus, Workspace};
 
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -30,17 +28,14 @@ pub enum Maybe<K> {
     Bad(Arc<BadObject>),
 }
 
-/// An object that can't be decoded.
 #[derive(Clone, Debug)]
 pub struct BadObject {
     /// Which part, and where. Never its content, which is the user's.
     pub error: String,
-    /// Its metadata, which can be decoded.
     pub metadata: ObjectMeta,
 }
 
 impl<K> Maybe<K> {
-    /// The object, if it can be decoded.
     pub fn good(&self) -> Option<&Arc<K>> {
         match self {
             Self::Good(object) => Some(object),
@@ -50,13 +45,9 @@ impl<K> Maybe<K> {
 }
 
 /// Its content is the user's, and in no log.
-impl<K: Resource<DynamicType = ()>> fmt::Debug for Maybe<K> {
+impl<K: Resource<DynamicType = ()> + Clone> fmt::Debug for Maybe<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meta = match self {
-            Self::Good(object) => object.meta(),
-            Self::Bad(bad) => &bad.metadata,
-        };
-        let name = meta.name.as_deref().unwrap_or_default();
+        let name = self.meta().name.as_deref().unwrap_or_default();
         write!(f, "{} {name}", K::kind(&()))
     }
 }
@@ -156,25 +147,16 @@ impl Parts<'_> {
         part("spec", self.spec.ok_or(missing)?)
     }
 
-    /// Decodes the status, which is optional.
     pub fn status<T: DeserializeOwned>(&self) -> Result<Option<T>, Undecodable> {
-        optional("status", self.status)
+        self.status.map(|raw| part("status", raw)).transpose()
     }
 
-    /// The entries of a Secret, each as text.
     pub fn data(&self) -> Result<BTreeMap<String, &RawValue>, Undecodable> {
-        Ok(optional("data", self.data)?.unwrap_or_default())
+        self.data
+            .map_or(Ok(BTreeMap::new()), |raw| part("data", raw))
     }
 }
 
-fn optional<'a, T: Deserialize<'a>>(
-    name: &'static str,
-    raw: Option<&'a RawValue>,
-) -> Result<Option<T>, Undecodable> {
-    raw.map_or(Ok(None), |raw| part(name, raw))
-}
-
-/// Decodes the part of this name.
 pub fn part<'a, T: Deserialize<'a>>(
     name: &'static str,
     raw: &'a RawValue,
@@ -274,15 +256,22 @@ fn version_of(item: &RawValue) -> ObjectMeta {
     }
 }
 
+/// A request, unless it could not be built.
+pub type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+/// The text of the answer to a request. kube's own calls decode the whole object, and log what they can't decode.
+pub async fn request_text(client: &Client, request: Built) -> kube::Result<String> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    client.request_text(request).await
+}
+
 /// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
 pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
     api: &Api<K>,
     name: &str,
 ) -> kube::Result<Option<(ObjectMeta, S)>> {
-    let request = Request::new(api.resource_url())
-        .get(name, &GetParams::default())
-        .map_err(kube::Error::BuildRequest)?;
-    let text = api.clone().into_client().request_text(request).await?;
+    let request = Request::new(api.resource_url()).get(name, &GetParams::default());
+    let text = request_text(&api.clone().into_client(), request).await?;
     let raw: &RawValue = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
     let read = outline(raw).and_then(|(parts, metadata)| Ok((metadata, parts.status()?)));
     let read = read.ok();
@@ -308,7 +297,7 @@ impl Object for Run {
 impl Object for Workspace {
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
-            spec: parts.spec::<WorkspaceSpec>()?,
+            spec: parts.spec()?,
             status: parts.status()?,
             metadata: std::mem::take(metadata),
         })
@@ -318,7 +307,7 @@ impl Object for Workspace {
 impl Object for ClusterWorkspace {
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
-            spec: parts.spec::<ClusterWorkspaceSpec>()?,
+            spec: parts.spec()?,
             status: parts.status()?,
             metadata: std::mem::take(metadata),
         })

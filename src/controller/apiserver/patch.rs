@@ -18,29 +18,21 @@ use crate::api::{Run, names};
 use crate::decide::MetadataChange;
 use crate::util::error_chain;
 
-use super::object::{Maybe, Object, decode};
+use super::object::{Built, Maybe, Object, decode, request_text};
 
 /// Time limit of a write: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request, unless it could not be built.
-type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
-
 /// One version of an object: enough to find it, and to delete it and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
-    /// Its uid.
     pub uid: Arc<str>,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its resourceVersion.
     pub version: Arc<str>,
 }
 
 impl ObjectVersion {
-    /// The version with these metadata.
     pub fn of(meta: &ObjectMeta) -> Self {
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
         Self {
@@ -52,10 +44,8 @@ impl ObjectVersion {
     }
 }
 
-/// Error of a write.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The object changed meanwhile and must be observed again.
     #[error("the object changed meanwhile")]
     Conflict,
     /// The object with this uid no longer exists.
@@ -67,10 +57,8 @@ pub enum WriteError {
     /// Any other error; a retry may succeed.
     #[error("failed to write the object")]
     Failed(#[source] kube::Error),
-    /// No answer in time.
     #[error("failed to write the object within {} s", TIMEOUT.as_secs())]
     Timeout,
-    /// The intent can't be serialised.
     #[error("failed to serialise the object's intent")]
     Serialize(#[source] serde_json::Error),
 }
@@ -85,7 +73,6 @@ impl WriteError {
     }
 }
 
-/// Adds or removes the finalizer.
 pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
@@ -93,11 +80,9 @@ where
     write_metadata(api, object, &MetadataChange::finalizer(object.meta(), on)).await
 }
 
-/// Writes a change of the metadata in one patch. One that deletes the object is a PUT, without the intent.
-///
-/// The API server may refuse the PUT that removes the last finalizer: the role may be from before the PUT was
-/// introduced, or the object may no longer fit the schema. Then a patch is tried: an object that can't be deleted would
-/// be worse.
+/// Writes a change of the metadata in one patch. One that deletes the object is a PUT, without the intent. If that is
+/// refused (an older role, or an object that no longer fits the schema), a patch: an object that can't be deleted would be
+/// worse.
 pub async fn write_metadata<K>(
     api: &Api<K>,
     object: &K,
@@ -123,14 +108,17 @@ where
     let finalizers = change.finalizers.as_ref();
     let finalizers = finalizers.map(|all| ("/metadata/finalizers".to_owned(), json!(all)));
     let patch = guarded(meta, intent.into_iter().chain(finalizers))?;
-    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
+    let request = Request::new(api.resource_url()).patch(
+        &object.name_any(),
+        &PatchParams::apply(names::FIELD_MANAGER),
+        &patch,
+    );
     answered(api, request).await
 }
 
-/// Removes the last finalizer of an object that is being deleted, which deletes it. This is a PUT, not a patch. Of two
-/// patches in flight, sent twice or by two processes, the later would remove any object that has the name by then. The
-/// API server removes by name; of the guards it keeps a PUT's uid, but none of a patch. Fields that this version
-/// doesn't know are lost, but the object is deleted anyway.
+/// Removes the last finalizer of an object that is being deleted, which deletes it. By a PUT: the API server removes by name
+/// and keeps of the guards a PUT's uid, but none of a patch. Of two patches in flight the later would remove any object that
+/// has the name by then.
 async fn remove_last_finalizer<K>(api: &Api<K>, object: &K) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
@@ -138,7 +126,7 @@ where
     let mut last = object.clone();
     last.meta_mut().finalizers = None;
     let params = PostParams {
-        field_manager: params().field_manager,
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
     let data = serde_json::to_vec(&last).map_err(WriteError::Serialize)?;
@@ -152,28 +140,25 @@ pub async fn write_status<K: Object>(
     object: &K,
     status: &impl Serialize,
 ) -> Result<Arc<K>, WriteError> {
-    answered(api, status_request(api, object.meta(), status)?).await
+    written(&send_status(api, object.meta(), status).await?)
 }
 
-/// Writes the whole status of an object of which only the metadata are known.
-pub async fn write_status_of<K: Object>(
+/// Writes the whole status of an object of which only the metadata are known. Returns the text of the answer.
+pub async fn send_status<K: Object>(
     api: &Api<K>,
     meta: &ObjectMeta,
     status: &impl Serialize,
-) -> Result<(), WriteError> {
-    let request = status_request(api, meta, status)?;
-    send(api, request).await.map(drop)
-}
-
-fn status_request<K: Object>(
-    api: &Api<K>,
-    meta: &ObjectMeta,
-    status: &impl Serialize,
-) -> Result<Built, WriteError> {
+) -> Result<String, WriteError> {
     let status = serde_json::to_value(status).map_err(WriteError::Serialize)?;
     let patch = guarded(meta, [("/status".to_owned(), status)])?;
     let name = meta.name.as_deref().unwrap_or_default();
-    Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
+    let params = PatchParams::apply(names::FIELD_MANAGER);
+    let request = Request::new(api.resource_url());
+    send(
+        api,
+        request.patch_subresource("status", name, &params, &patch),
+    )
+    .await
 }
 
 /// Deletes this version of an object. The body of a success is not read.
@@ -182,17 +167,13 @@ pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteE
         uid: Some(object.uid.to_string()),
         resource_version: Some(object.version.to_string()),
     };
-    let params = DeleteParams {
-        preconditions: Some(preconditions),
-        ..DeleteParams::default()
-    };
+    let params = DeleteParams::default().preconditions(preconditions);
     let request = Request::new(api.resource_url()).delete(&object.name, &params);
     send(api, request).await.map(drop)
 }
 
-/// A patch that puts these values at these paths, with its guards. A failed `test` gives a bare 422, while replacing the
-/// resourceVersion with the one that was read gives a proper 409. The uid comes first. It is redundant, since
-/// resourceVersions of different objects differ, but makes the guard explicit.
+/// A patch that puts these values at these paths, with its guards. They replace the uid and the resourceVersion by what was
+/// read, which gives a proper 409; a failed `test` gives a bare 422.
 fn guarded(
     meta: &ObjectMeta,
     changes: impl IntoIterator<Item = (String, Value)>,
@@ -217,18 +198,13 @@ fn intent_change(meta: &ObjectMeta, text: &str) -> (String, Value) {
     (format!("{all}/{}", name.replace('/', "~1")), json!(text))
 }
 
-fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(names::FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
+/// Sends a write that is answered with the object. One whose answer can't be decoded may have been carried out.
+async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
+    written(&send(api, request).await?)
 }
 
-/// Sends a write that is answered with the object. If the answer can't be decoded the object was still written:
-/// [`WriteError::Failed`].
-async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
-    let text = send(api, request).await?;
-    let written = serde_json::from_str::<&RawValue>(&text).map(decode::<K>);
+fn written<K: Object>(answer: &str) -> Result<Arc<K>, WriteError> {
+    let written = serde_json::from_str::<&RawValue>(answer).map(decode::<K>);
     let unreadable = match written {
         Ok(Maybe::Good(object)) => return Ok(object),
         Ok(Maybe::Bad(bad)) => serde_json::Error::custom(&bad.error),
@@ -237,13 +213,10 @@ async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, Wri
     Err(WriteError::Failed(kube::Error::SerdeError(unreadable)))
 }
 
-/// Sends a write; returns the text of the answer.
 async fn send<K: Object>(api: &Api<K>, request: Built) -> Result<String, WriteError> {
-    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
-    bounded(api.clone().into_client().request_text(request)).await
+    bounded(request_text(&api.clone().into_client(), request)).await
 }
 
-/// Limits the time of a request.
 pub(crate) async fn bounded<T>(
     write: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, WriteError> {
@@ -288,12 +261,5 @@ mod tests {
             assert!(!answered_by(code).not_written(), "{code}");
         }
         assert!(!WriteError::Timeout.not_written());
-    }
-
-    /// Proves: F-outage
-    #[test]
-    fn a_write_is_given_up_after_30_s() {
-        let error = WriteError::Timeout.to_string();
-        assert_eq!(error, "failed to write the object within 30 s");
     }
 }

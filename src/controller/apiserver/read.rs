@@ -17,7 +17,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Maybe, Object, Parts, decode, outline, part};
+use super::object::{Built, Maybe, Object, Parts, decode, outline, part, request_text};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -42,33 +42,28 @@ struct PageMetadata {
     r#continue: String,
 }
 
-/// Error of a list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// A page could not be read.
     #[error("failed to read a page of a list")]
     Page(#[source] kube::Error),
-    /// A page took too long.
     #[error("failed to read a page of a list within {} s", .0.as_secs())]
     Timeout(Duration),
 }
 
-/// Lists all objects that the API covers, read live. `a_page` is the time limit of each page, however many there are.
-/// `fields` selects. The list ends early when the callback returns `true`. Otherwise it fails if an item's metadata
-/// can't be read: a missing object might be that item.
+/// Lists all objects that the API covers, live. `a_page`: time limit of each page. Ends early when the callback returns
+/// `true`; else it fails if an item's metadata can't be read: a missing object might be that item.
 pub async fn list<K: Object>(
     api: &Api<K>,
     fields: Option<&str>,
     a_page: Duration,
     mut enough: impl FnMut(Maybe<K>) -> bool,
 ) -> Result<(), ListError> {
-    let mut params = ListParams {
-        field_selector: fields.map(str::to_owned),
-        ..ListParams::default()
-    }
-    .limit(FIRST_PAGE);
+    let mut params = ListParams::default().limit(FIRST_PAGE);
+    params.field_selector = fields.map(str::to_owned);
     loop {
-        let text = timeout(a_page, read(api, &params)).await;
+        let request = Request::new(api.resource_url()).list(&params);
+        let client = api.clone().into_client();
+        let text = timeout(a_page, request_text(&client, request)).await;
         let text = text.map_err(|_| ListError::Timeout(a_page))?;
         let text = text.map_err(ListError::Page)?;
         let page = page(&text).map_err(ListError::Page)?;
@@ -93,17 +88,6 @@ pub async fn list<K: Object>(
     }
 }
 
-async fn read<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<String> {
-    let request = Request::new(api.resource_url());
-    let request = if K::metadata_api() {
-        request.list_metadata(params)
-    } else {
-        request.list(params)
-    };
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    api.clone().into_client().request_text(request).await
-}
-
 /// Fails for a success with an unexpected body: something on the way answered.
 fn page(text: &str) -> kube::Result<Page<'_>> {
     let page: Page<'_> = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
@@ -113,61 +97,47 @@ fn page(text: &str) -> kube::Result<Page<'_>> {
     Ok(page)
 }
 
-/// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
-/// shrinks for large ones.
+/// Number of items of the next page, after one of `limit` items with so many bytes.
 fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
     fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
 }
 
-/// One entry of a Secret.
 pub struct Entry {
-    /// The version of the whole Secret.
     pub version: Option<String>,
-    /// The entry's value, if the Secret has it.
     pub value: Option<Vec<u8>>,
 }
 
-/// Reads one entry of a Secret; `None` if the Secret doesn't exist.
-///
-/// kube's reads decode the whole object and log the text of what they can't decode, which here would be the token. No
-/// error of this module contains any of the text.
+/// Reads one entry of a Secret; `None` if the Secret doesn't exist. No error of this module contains any of its text.
 pub async fn read_entry(api: &Api<Secret>, name: &str, entry: &str) -> kube::Result<Option<Entry>> {
     let request = Request::new(api.resource_url()).get(name, &GetParams::default());
-    let text = found(api, request).await?;
-    text.map(|text| entry_of(&text, entry)).transpose()
+    let Some(text) = found(api, request).await? else {
+        return Ok(None);
+    };
+    let (parts, metadata) = parts(&text)?;
+    let data = parts.data().map_err(unreadable)?;
+    let value = data.get(entry).map(|raw| part::<ByteString>("data", raw));
+    Ok(Some(Entry {
+        version: metadata.resource_version,
+        value: value.transpose().map_err(unreadable)?.map(|value| value.0),
+    }))
 }
 
 /// Reads the metadata of a Secret; `None` if it doesn't exist.
 pub async fn read_metadata(api: &Api<Secret>, name: &str) -> kube::Result<Option<ObjectMeta>> {
     let request = Request::new(api.resource_url()).get_metadata(name, &GetParams::default());
     let text = found(api, request).await?;
-    let metadata = |text: String| Ok(parts(&text)?.1);
-    text.map(metadata).transpose()
+    text.map(|text| Ok(parts(&text)?.1)).transpose()
 }
 
 /// The text of the answer; `None` if the object doesn't exist.
-async fn found(
-    api: &Api<Secret>,
-    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> kube::Result<Option<String>> {
-    let request = request.map_err(kube::Error::BuildRequest)?;
-    match api.clone().into_client().request_text(request).await {
+async fn found(api: &Api<Secret>, request: Built) -> kube::Result<Option<String>> {
+    match request_text(&api.clone().into_client(), request).await {
         Ok(text) => Ok(Some(text)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn entry_of(text: &str, entry: &str) -> kube::Result<Entry> {
-    let (parts, metadata) = parts(text)?;
-    let data = parts.data().map_err(unreadable)?;
-    let value = data.get(entry).map(|raw| part::<ByteString>("data", raw));
-    Ok(Entry {
-        version: metadata.resource_version,
-        value: value.transpose().map_err(unreadable)?.map(|value| value.0),
-    })
 }
 
 /// The parts of an answer, and its metadata. Errors name only a position.

@@ -16,16 +16,22 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::controller::metrics::{Metrics, PANIC, ReconcileResult};
+use crate::controller::metrics::{CONFLICT, Metrics, PANIC, REQUEUE_AFTER, SUCCESS};
 use crate::util::{error_chain, lock};
 
 use super::{patch::WriteError, read::ListError, watch::Scope};
 
 /// Namespace and name; the namespace of a cluster-scoped object is empty. A Run has its uid in place of its name.
 pub(crate) type Name = (String, String);
-type Request = ScheduleRequest<Arc<Name>>;
 
-/// Pause after a reconcile that panicked.
+/// A request for a reconcile, as the scheduler holds it: of two alike the earlier counts.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Request {
+    name: Arc<Name>,
+    /// It waits for no place.
+    at_once: bool,
+}
+
 const AFTER_PANIC: Duration = Duration::from_mins(1);
 
 /// Time of an object's next reconcile.
@@ -45,7 +51,6 @@ impl Action {
         Self { again: None }
     }
 
-    /// The pause before the next reconcile, if there is one.
     pub const fn pause(self) -> Option<Duration> {
         self.again
     }
@@ -57,16 +62,12 @@ pub enum ReconcileError {
     /// The object can't be decoded; it is not reconciled until it changes.
     #[error("the object can't be decoded: {0}")]
     Undecodable(String),
-    /// A write to the API server failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The Runs that may need a Workspace could not be listed.
     #[error("failed to list the Runs of a Workspace that is being deleted")]
     List(#[from] ListError),
-    /// The API server did not answer a read.
     #[error("the API server did not answer a read")]
     NoAnswer,
-    /// The limit of open files is reached.
     #[error("the process can open no more files")]
     NoFile,
     /// The code panicked: a bug of the operator.
@@ -97,23 +98,29 @@ impl ReconcileError {
     }
 }
 
-/// A failed reconcile.
 #[derive(Debug)]
 pub struct Failed {
-    /// Why it failed.
     pub error: ReconcileError,
-    /// When the object is reconciled again.
     pub again: Action,
 }
 
 impl Failed {
-    /// Logs the failure of an object's reconcile.
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
         let (reason, error) = (self.error.reason(), error_chain(&self.error));
+        let message = match &self.error {
+            ReconcileError::Undecodable(_) => {
+                "failed to decode an object; it is not reconciled until it changes"
+            }
+            ReconcileError::Panicked => {
+                "the reconcile panicked; the object is not reconciled until it changes or is requeued"
+            }
+            _ if reason.is_none() => "the object changed during its reconcile; requeueing",
+            _ => "reconcile failed; requeueing",
+        };
         // The level of an event must be constant.
         macro_rules! log {
-            ($level:ident, $message:literal) => {
+            ($level:ident) => {
                 tracing::$level!(
                     k8s.kind = kind,
                     k8s.namespace.name = namespace,
@@ -121,32 +128,18 @@ impl Failed {
                     requeue_after,
                     reason,
                     error,
-                    $message
+                    "{message}"
                 )
             };
         }
-        match &self.error {
-            ReconcileError::Undecodable(_) => {
-                log!(
-                    error,
-                    "failed to decode an object; it is not reconciled until it changes"
-                );
-            }
-            ReconcileError::Panicked => {
-                log!(
-                    error,
-                    "the reconcile panicked; the object is not reconciled until it changes or is requeued"
-                );
-            }
-            _ if reason.is_none() => {
-                log!(debug, "the object changed during its reconcile; requeueing");
-            }
-            _ => log!(warn, "reconcile failed; requeueing"),
+        match (&self.error, reason) {
+            (ReconcileError::Undecodable(_) | ReconcileError::Panicked, _) => log!(error),
+            (_, None) => log!(debug),
+            _ => log!(warn),
         }
     }
 }
 
-/// Result of a reconcile.
 pub type Reconciled = Result<Action, Failed>;
 
 /// Carries out one object's steps. A panic in them, a bug of the operator, ends nothing else.
@@ -158,64 +151,66 @@ pub(crate) fn caught<T>(
     ended.map(|ended| ended.map_err(|_| ReconcileError::Panicked))
 }
 
-/// The result as the metrics count it.
-pub(crate) const fn counted(result: &Reconciled) -> ReconcileResult {
+/// The result as the metrics count it: an error's is its reason.
+fn label(result: &Reconciled) -> &'static str {
     match result {
-        Ok(again) if again.pause().is_none() => ReconcileResult::Success,
-        Ok(_) => ReconcileResult::RequeueAfter,
-        Err(failed) => match failed.error.reason() {
-            None => ReconcileResult::Conflict,
-            Some(reason) => ReconcileResult::Error(reason),
-        },
+        Ok(again) if again.pause().is_none() => SUCCESS,
+        Ok(_) => REQUEUE_AFTER,
+        Err(failed) => failed.error.reason().unwrap_or(CONFLICT),
     }
 }
 
 /// Requests reconciles of objects of one kind.
 #[derive(Clone)]
 pub(crate) struct Trigger {
+    /// The controller's name in the metrics.
+    pub(crate) controller: &'static str,
     reconcilers: Arc<[Arc<Reconciler>]>,
 }
 
 impl Trigger {
-    /// A reconciler for each scope.
     pub(crate) fn new(controller: &'static str, scopes: &[Scope], metrics: &Arc<Metrics>) -> Self {
-        let each = |scope: &Scope| Arc::new(Reconciler::new(controller, scope.clone(), metrics));
+        let each = |scope: &Scope| {
+            Arc::new(Reconciler {
+                controller,
+                scope: scope.clone(),
+                metrics: Arc::clone(metrics),
+                requests: OnceLock::new(),
+                taken: Mutex::default(),
+            })
+        };
+        let reconcilers = scopes.iter().map(each).collect();
         Self {
-            reconcilers: scopes.iter().map(each).collect(),
+            controller,
+            reconcilers,
         }
     }
 
-    /// The reconciler of each scope.
     pub(crate) fn reconcilers(&self) -> impl Iterator<Item = Arc<Reconciler>> {
         self.reconcilers.iter().cloned()
     }
 
     /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
     pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
-        self.enqueue_at(namespace, name, Instant::now());
+        self.request(namespace, name, false, Instant::now());
     }
 
     /// The same, not before this time.
     pub(crate) fn enqueue_at(&self, namespace: &str, name: &str, at: Instant) {
-        if let Some((reconciler, name)) = self.find(namespace, name) {
-            reconciler.request(name, at);
-        }
+        self.request(namespace, name, false, at);
     }
 
     /// Requests a reconcile of an object that has the permit for a call, which another could use: it waits for no place.
     pub(crate) fn wake(&self, namespace: &str, name: &str) {
-        if let Some((reconciler, name)) = self.find(namespace, name) {
-            reconciler.wake(name);
-        }
+        self.request(namespace, name, true, Instant::now());
     }
 
-    fn find(&self, namespace: &str, name: &str) -> Option<(&Reconciler, Arc<Name>)> {
+    fn request(&self, namespace: &str, name: &str, at_once: bool, at: Instant) {
         let mut all = self.reconcilers.iter();
-        let reconciler = all.find(|reconciler| reconciler.scope.covers(namespace))?;
-        Some((
-            reconciler,
-            Arc::new((namespace.to_owned(), name.to_owned())),
-        ))
+        if let Some(reconciler) = all.find(|reconciler| reconciler.scope.covers(namespace)) {
+            let name = Arc::new((namespace.to_owned(), name.to_owned()));
+            reconciler.request(name, at_once, at);
+        }
     }
 
     /// Number of reconciles in flight, and the duration of the longest of them so far.
@@ -229,7 +224,6 @@ impl Trigger {
     }
 }
 
-/// One reconcile of an object.
 pub(crate) struct Reconcile {
     /// The object's kind and name, for the log.
     pub(crate) kind: String,
@@ -244,24 +238,16 @@ pub(crate) struct Reconciler {
     pub(crate) scope: Scope,
     metrics: Arc<Metrics>,
     /// Missing until this process leads: what is requested before is dropped.
-    requests: OnceLock<Requests<UnboundedSender<Request>, UnboundedSender<Arc<Name>>>>,
+    requests: OnceLock<UnboundedSender<ScheduleRequest<Request>>>,
     /// Objects whose time has come, until their reconcile has ended.
     taken: Mutex<HashMap<Arc<Name>, Taken>>,
-}
-
-/// The two ways to request a reconcile, or their ends where it is received.
-pub(crate) struct Requests<D, W> {
-    /// At a time, and in turn.
-    due: D,
-    /// At once.
-    woken: W,
 }
 
 #[derive(Default)]
 struct Taken {
     /// Start of the reconcile; before it, the object waits for a place.
     begun: Option<Instant>,
-    /// It was requested since.
+    /// It was requested since, or woken.
     again: bool,
     /// It was woken since.
     woken: bool,
@@ -270,66 +256,36 @@ struct Taken {
 }
 
 impl Reconciler {
-    fn new(controller: &'static str, scope: Scope, metrics: &Arc<Metrics>) -> Self {
-        Self {
-            controller,
-            scope,
-            metrics: Arc::clone(metrics),
-            requests: OnceLock::new(),
-            taken: Mutex::default(),
-        }
-    }
-
     /// Accepts requests from now on.
-    pub(crate) fn open(
-        &self,
-    ) -> Requests<UnboundedReceiver<Request>, UnboundedReceiver<Arc<Name>>> {
-        let ((due, due_end), (woken, woken_end)) = (unbounded(), unbounded());
+    pub(crate) fn open(&self) -> UnboundedReceiver<ScheduleRequest<Request>> {
+        let (requests, end) = unbounded();
         // It is opened once; a second time its requests would end at once.
-        let _ = self.requests.set(Requests { due, woken });
-        Requests {
-            due: due_end,
-            woken: woken_end,
-        }
+        let _ = self.requests.set(requests);
+        end
     }
 
-    /// Of two requests for an object the earlier counts.
-    fn request(&self, message: Arc<Name>, run_at: Instant) {
+    fn request(&self, name: Arc<Name>, at_once: bool, run_at: Instant) {
         if let Some(requests) = self.requests.get() {
+            let message = Request { name, at_once };
             // After the end of the loop nobody receives it.
-            let _ = requests
-                .due
-                .unbounded_send(ScheduleRequest { message, run_at });
+            let _ = requests.unbounded_send(ScheduleRequest { message, run_at });
         }
     }
 
-    fn wake(&self, name: Arc<Name>) {
-        if let Some(requests) = self.requests.get() {
-            let _ = requests.woken.unbounded_send(name);
-        }
-    }
-
-    /// Reconciles what is requested, at most `most` objects at the same time and those that are woken; the others wait for a
-    /// place, first come, first served. `find` knows the objects. At shutdown what waits is dropped, and reconciles in
-    /// flight end.
+    /// Reconciles what is requested, `most` objects at the same time and those that are woken; the others wait in turn.
+    /// `find` knows the objects. At shutdown what waits is dropped, and reconciles in flight end.
     pub(crate) async fn serve(
         self: Arc<Self>,
-        requests: Requests<UnboundedReceiver<Request>, UnboundedReceiver<Arc<Name>>>,
+        requests: UnboundedReceiver<ScheduleRequest<Request>>,
         most: usize,
         shutdown: &CancellationToken,
         find: impl Fn(&Name) -> Option<Reconcile> + Clone + Send + Sync + 'static,
     ) {
-        let mut due = std::pin::pin!(scheduler(requests.due));
-        let mut woken = requests.woken;
+        let mut due = std::pin::pin!(scheduler(requests));
         let places = Arc::new(Semaphore::new(most));
         let tasks = TaskTracker::new();
-        loop {
-            let (next, at_once) = tokio::select! {
-                next = woken.next() => (next, true),
-                next = due.next() => (next, false),
-                () = shutdown.cancelled() => break,
-            };
-            let Some(name) = next else { break };
+        while let Some(Some(next)) = shutdown.run_until_cancelled(due.next()).await {
+            let Request { name, at_once } = next;
             let Some(go) = self.take(&name, at_once) else {
                 continue;
             };
@@ -380,26 +336,22 @@ impl Reconciler {
         // A panic beside the object's own steps must not keep it from being taken again.
         let pause = caught(steps).await.unwrap_or(Some(AFTER_PANIC));
         let taken = lock(&self.taken).remove(&name).unwrap_or_default();
-        if taken.woken {
-            return self.wake(name);
-        }
         let pause = if taken.again {
             Some(Duration::ZERO)
         } else {
             pause
         };
         if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
-            self.request(name, at);
+            self.request(name, taken.woken, at);
         }
     }
 
-    /// Carries out a reconcile, and counts and logs its result.
     async fn carry_out(&self, name: &Name, object: Reconcile, begun: Instant) -> Action {
         let result = caught(object.steps).await;
         let result: Reconciled =
             result.unwrap_or_else(|panic| Err(panic.again(Action::requeue(AFTER_PANIC))));
-        let (took, counted) = (begun.elapsed(), counted(&result));
-        self.metrics.reconciled(self.controller, counted, took);
+        let (label, took) = (label(&result), begun.elapsed());
+        self.metrics.reconciled(self.controller, label, took);
         result.unwrap_or_else(|failed| {
             let namespace = (!name.0.is_empty()).then_some(name.0.as_str());
             failed.log(&object.kind, namespace, &object.name);

@@ -26,12 +26,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// Objects of a page. kube holds a page as a whole, and each object may have 1.5 MiB.
 const PAGE: u32 = 100;
 
-/// Scope of one watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// Every namespace.
     All,
-    /// One namespace.
     Namespace(String),
 }
 
@@ -45,7 +42,6 @@ impl Scope {
         }
     }
 
-    /// Whether objects of this namespace belong to it.
     pub fn covers(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -53,7 +49,6 @@ impl Scope {
         }
     }
 
-    /// The API of a kind within this scope.
     pub fn api<K>(&self, client: kube::Client) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -65,7 +60,6 @@ impl Scope {
     }
 }
 
-/// Error of a list or a watch.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
     #[error(transparent)]
@@ -76,7 +70,6 @@ enum WatchError {
     Silent,
 }
 
-/// How a list is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
     /// As the first events of a watch: neither side holds it in memory.
@@ -125,7 +118,6 @@ impl<K: Object> Watch<K> {
         }
     }
 
-    /// Begins with a new list.
     fn begin(&mut self, list: List) {
         let list = if self.unstreamed { List::InPages } else { list };
         self.events = events(&self.api, &self.config, list);

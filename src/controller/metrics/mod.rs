@@ -1,10 +1,7 @@
 //! The metrics, each declared once.
-//!
-//! # Guarantees
-//! - No label's value is the name, the namespace or the uid of an object other than the operator's Lease, nor any text
-//!   that a user or the service can choose: the number of series is bounded.
-//! - A series whose labels are known beforehand exists from the start, at zero, so that a rate is correct from the first
-//!   event on.
+//! - No label's value names an object other than the operator's Lease, or can be chosen by a user or the service: the number
+//!   of series is bounded.
+//! - A series whose labels are known beforehand exists from the start, at zero: a rate is correct from the first event on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
@@ -29,7 +26,6 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-/// The controllers, one per kind.
 const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace"];
 /// The code of a request without an answer.
 const NO_ANSWER: &str = "none";
@@ -42,12 +38,13 @@ const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The statuses of a condition; any other word counts as Unknown.
 pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 /// Results of a reconcile. As in controller-runtime, where `requeue` is one without a time: there is none here.
-const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
-/// Reason of a reconcile that panicked.
+const RESULTS: [&str; 4] = [SUCCESS, "error", "requeue", REQUEUE_AFTER];
+pub(crate) const SUCCESS: &str = "success";
+pub(crate) const REQUEUE_AFTER: &str = "requeue_after";
+/// A reconcile that met a newer version of its object, or none: it counts as one that is requeued.
+pub(crate) const CONFLICT: &str = "conflict";
 pub(crate) const PANIC: &str = "panic";
-/// Reasons for which a reconcile fails: the object can't be decoded; the API server refused a write, failed it, or did
-/// not answer it in time; the intent can't be serialised; a list of Runs failed; a read was not answered; the process
-/// can open no more files; the code panicked.
+/// Reasons for which a reconcile fails (`ReconcileError`).
 pub(crate) const REASONS: [&str; 9] = [
     "undecodable",
     "write_refused",
@@ -59,7 +56,14 @@ pub(crate) const REASONS: [&str; 9] = [
     "no_file",
     PANIC,
 ];
-/// Time for which a rendering is reused.
+/// Causes of a pause of a Workspace's calls: a 429, or several calls in a row without an answer.
+pub(crate) const TOO_MANY_REQUESTS: &str = "too_many_requests";
+pub(crate) const UNANSWERED: &str = "no_answer";
+/// Causes for which a Kubernetes Event is not published, but for [`UNANSWERED`]: too many wait; the API server refused it;
+/// its namespace is deleted, or being deleted.
+pub(crate) const QUEUE_FULL: &str = "queue_full";
+pub(crate) const REFUSED: &str = "refused";
+pub(crate) const NAMESPACE_GONE: &str = "namespace_gone";
 const KEPT: Duration = Duration::from_secs(1);
 /// As in controller-runtime.
 const RECONCILE_BUCKETS: [f64; 40] = [
@@ -75,8 +79,28 @@ const SERVICE_BUCKETS: [f64; 13] = [
 /// The labels of a series: name and value of each.
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
-fn labels<const N: usize>(known: [(&'static str, &'static str); N]) -> Labels<N> {
+/// Labels whose values are known beforehand.
+type FixedLabels<const N: usize> = [(&'static str, &'static str); N];
+
+fn labels<const N: usize>(known: FixedLabels<N>) -> Labels<N> {
     known.map(|(name, value)| (name, value.into()))
+}
+
+fn count<const N: usize>(family: &Family<Labels<N>, Counter>, of: FixedLabels<N>) {
+    family.get_or_create(&labels(of)).inc();
+}
+
+fn set<const N: usize>(family: &Family<Labels<N>, Gauge>, of: FixedLabels<N>, value: i64) {
+    family.get_or_create(&labels(of)).set(value);
+}
+
+/// Shows a series before anything has happened.
+fn begin<const N: usize, M, C>(family: &Family<Labels<N>, M, C>, of: FixedLabels<N>)
+where
+    M: Clone,
+    C: MetricConstructor<M>,
+{
+    family.get_or_create_owned(&labels(of));
 }
 
 /// Declares the metrics: field, type, name and help. `OpenMetrics` adds `_total` to the name of a counter.
@@ -191,63 +215,7 @@ metrics! {
     }
 }
 
-/// Numbers of objects, by a label's value.
 pub(crate) type Counts = HashMap<&'static str, usize>;
-
-/// Result of a reconcile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReconcileResult {
-    /// Nothing to do now.
-    Success,
-    /// Requeued.
-    RequeueAfter,
-    /// The object changed meanwhile; requeued.
-    Conflict,
-    /// It failed, for this reason of `REASONS`.
-    Error(&'static str),
-}
-
-/// Cause of a pause of a Workspace's calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseCause {
-    /// The service answered 429.
-    TooManyRequests,
-    /// Several calls in a row got no answer.
-    NoAnswer,
-}
-
-impl PauseCause {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::TooManyRequests => "too_many_requests",
-            Self::NoAnswer => "no_answer",
-        }
-    }
-}
-
-/// Cause for which a Kubernetes Event was not published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropCause {
-    /// The queue was full.
-    QueueFull,
-    /// The API server refused it.
-    Refused,
-    /// Its namespace is deleted, or being deleted.
-    NamespaceGone,
-    /// The API server gave no answer to any attempt, or only temporary errors.
-    NoAnswer,
-}
-
-impl DropCause {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::Refused => "refused",
-            Self::NamespaceGone => "namespace_gone",
-            Self::NoAnswer => "no_answer",
-        }
-    }
-}
 
 impl Metrics {
     /// Registers all metrics.
@@ -264,16 +232,14 @@ impl Metrics {
             metrics.set_ready(kind, &none);
         }
         metrics.set_not_ready(&none);
-        metrics.begin_requests();
-        metrics.begin_reconciles();
+        metrics.begin();
         metrics
     }
 
     /// Sets the number of Runs in each phase, and of those that are Stalled for each reason.
     pub(crate) fn set_runs(&self, phases: &Counts, stalled: &Counts) {
         for phase in Phase::ALL.iter().map(|phase| phase.as_str()) {
-            let runs = self.runs.get_or_create(&labels([("phase", phase)]));
-            runs.set(number(phases, phase));
+            set(&self.runs, [("phase", phase)], number(phases, phase));
         }
         set_reasons(&self.runs_stalled, stalled);
     }
@@ -281,9 +247,8 @@ impl Metrics {
     /// Sets the number of Workspaces of one kind by the status of their Ready condition.
     pub(crate) fn set_ready(&self, kind: WorkspaceKind, counts: &Counts) {
         for ready in STATUSES {
-            let of = labels([("kind", kind.as_str()), ("ready", ready)]);
-            let workspaces = self.workspaces.get_or_create(&of);
-            workspaces.set(number(counts, ready));
+            let of = [("kind", kind.as_str()), ("ready", ready)];
+            set(&self.workspaces, of, number(counts, ready));
         }
     }
 
@@ -292,90 +257,78 @@ impl Metrics {
         set_reasons(&self.workspaces_not_ready, counts);
     }
 
-    fn begin_requests(&self) {
-        for code in ["200", NO_ANSWER] {
+    /// Shows the series whose labels are known beforehand.
+    fn begin(&self) {
+        for code in ["200", NO_ANSWER].map(|code| ("code", code)) {
             for operation in Operation::ALL.map(|operation| ("operation", operation.as_str())) {
-                let (requests, seconds) = (&self.requests, &self.request_seconds);
-                requests.get_or_create_owned(&labels([operation, ("code", code)]));
-                seconds.get_or_create_owned(&labels([operation]));
+                begin(&self.requests, [operation, code]);
+                begin(&self.request_seconds, [operation]);
             }
             for method in METHODS {
-                let of = labels([("method", method), ("code", code)]);
-                self.api_requests.get_or_create_owned(&of);
+                begin(&self.api_requests, [("method", method), code]);
             }
         }
-        for cause in ["too_many_requests", "no_answer"] {
-            self.pauses.get_or_create_owned(&labels([("cause", cause)]));
+        for cause in [TOO_MANY_REQUESTS, UNANSWERED] {
+            begin(&self.pauses, [("cause", cause)]);
         }
-        for cause in ["queue_full", "refused", "namespace_gone", "no_answer"] {
-            let of = labels([("cause", cause)]);
-            self.events_dropped.get_or_create_owned(&of);
+        for cause in [QUEUE_FULL, REFUSED, NAMESPACE_GONE, UNANSWERED] {
+            begin(&self.events_dropped, [("cause", cause)]);
         }
-    }
-
-    fn begin_reconciles(&self) {
         for controller in CONTROLLERS.map(|name| ("controller", name)) {
             for result in RESULTS {
-                let of = labels([controller, ("result", result)]);
-                self.reconciles.get_or_create_owned(&of);
+                begin(&self.reconciles, [controller, ("result", result)]);
             }
             for reason in REASONS {
-                let of = labels([controller, ("reason", reason)]);
-                self.reconcile_errors.get_or_create_owned(&of);
+                begin(&self.reconcile_errors, [controller, ("reason", reason)]);
             }
-            let of = labels([controller]);
-            self.reconcile_panics.get_or_create_owned(&of);
-            self.reconcile_seconds.get_or_create_owned(&of);
-            self.active_workers.get_or_create_owned(&of);
-            self.max_workers.get_or_create_owned(&of);
-            self.oldest_reconcile.get_or_create_owned(&of);
-            self.conflicts.get_or_create_owned(&of);
+            begin(&self.reconcile_panics, [controller]);
+            begin(&self.reconcile_seconds, [controller]);
+            begin(&self.active_workers, [controller]);
+            begin(&self.max_workers, [controller]);
+            begin(&self.oldest_reconcile, [controller]);
+            begin(&self.conflicts, [controller]);
         }
     }
 
-    /// Counts the end of a reconcile of `controller`.
-    pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, took: Duration) {
-        let of = labels([("controller", controller)]);
+    /// Counts the end of a reconcile of `controller`. `result`: [`SUCCESS`], [`REQUEUE_AFTER`], [`CONFLICT`], or the reason
+    /// of an error.
+    pub fn reconciled(&self, controller: &'static str, result: &'static str, took: Duration) {
+        let controller = ("controller", controller);
         let label = match result {
-            ReconcileResult::Success => "success",
-            ReconcileResult::RequeueAfter => "requeue_after",
-            ReconcileResult::Conflict => {
-                self.conflicts.get_or_create(&of).inc();
-                "requeue_after"
+            SUCCESS | REQUEUE_AFTER => result,
+            CONFLICT => {
+                count(&self.conflicts, [controller]);
+                REQUEUE_AFTER
             }
-            ReconcileResult::Error(reason) => {
-                let failed = labels([("controller", controller), ("reason", reason)]);
-                self.reconcile_errors.get_or_create(&failed).inc();
+            reason => {
+                count(&self.reconcile_errors, [controller, ("reason", reason)]);
                 if reason == PANIC {
-                    self.panicked(controller);
+                    self.panicked(controller.1);
                 }
                 "error"
             }
         };
-        let by_result = labels([("controller", controller), ("result", label)]);
-        self.reconciles.get_or_create(&by_result).inc();
-        let seconds = self.reconcile_seconds.get_or_create(&of);
+        count(&self.reconciles, [controller, ("result", label)]);
+        let seconds = self.reconcile_seconds.get_or_create(&labels([controller]));
         seconds.observe(took.as_secs_f64());
     }
 
     /// Counts a panic in a reconcile or call of `controller`.
     pub fn panicked(&self, controller: &'static str) {
-        let of = labels([("controller", controller)]);
-        self.reconcile_panics.get_or_create(&of).inc();
+        count(&self.reconcile_panics, [("controller", controller)]);
     }
 
     /// Sets the limit on concurrent reconciles of `controller`; 0 means no limit.
     pub fn set_max_workers(&self, controller: &'static str, most: usize) {
-        let of = labels([("controller", controller)]);
-        self.max_workers.get_or_create(&of).set(gauge(most));
+        set(&self.max_workers, [("controller", controller)], gauge(most));
     }
 
     /// Sets the number of reconciles of `controller` in flight, and the duration of the longest of them so far.
     pub fn set_in_flight(&self, controller: &'static str, count: usize, longest: Duration) {
-        let of = labels([("controller", controller)]);
-        self.active_workers.get_or_create(&of).set(gauge(count));
+        let of = [("controller", controller)];
+        set(&self.active_workers, of, gauge(count));
         let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
-        self.oldest_reconcile.get_or_create(&of).set(seconds);
+        set(&self.oldest_reconcile, of, seconds);
     }
 
     /// Counts a request to the API server, and the status of the answer if there was one.
@@ -386,15 +339,13 @@ impl Metrics {
     }
 
     /// Counts a pause of a Workspace's calls.
-    pub fn paused(&self, cause: PauseCause) {
-        let of = labels([("cause", cause.as_str())]);
-        self.pauses.get_or_create(&of).inc();
+    pub fn paused(&self, cause: &'static str) {
+        count(&self.pauses, [("cause", cause)]);
     }
 
     /// Counts a Kubernetes Event that was not published.
-    pub fn event_dropped(&self, cause: DropCause) {
-        let of = labels([("cause", cause.as_str())]);
-        self.events_dropped.get_or_create(&of).inc();
+    pub fn event_dropped(&self, cause: &'static str) {
+        count(&self.events_dropped, [("cause", cause)]);
     }
 
     /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
@@ -439,12 +390,10 @@ fn code(status: Option<u16>) -> Cow<'static, str> {
 
 fn set_reasons(family: &Family<Labels<1>, Gauge>, counts: &Counts) {
     for reason in Reason::ALL.iter().map(|r| r.as_str()).chain([OTHER]) {
-        let of = labels([("reason", reason)]);
-        family.get_or_create(&of).set(number(counts, reason));
+        set(family, [("reason", reason)], number(counts, reason));
     }
 }
 
-/// Label of a condition's reason.
 pub(crate) fn reason(text: &str) -> &'static str {
     Reason::named(text).map_or(OTHER, Reason::as_str)
 }
@@ -453,12 +402,11 @@ fn number(counts: &Counts, of: &str) -> i64 {
     gauge(counts.get(of).copied().unwrap_or_default())
 }
 
-/// Value of a gauge that counts.
 pub(crate) fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The last rendering. Scrapes within a second get the same text, so that a hundred scrapes a second cost one rendering.
+/// The last rendering: a hundred scrapes within a second cost one.
 #[derive(Default)]
 pub struct Rendered(Mutex<Option<(Instant, Bytes)>>);
 

@@ -1,6 +1,5 @@
-//! Calls to the service, each in a task of its own: a hanging service delays no other object and no other Workspace. A
-//! call that must wait has a place in the queue of its Workspace's limiter; when that grants the permit, the Run is
-//! reconciled, and decides again.
+//! Calls to the service, each in a task of its own: a hanging service delays no other object. A call that must wait has a
+//! place in the queue of its Workspace's limiter; when that grants the permit, the Run is reconciled, and decides again.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::api::WorkspaceKey;
 use crate::controller::{
+    apiserver::reconciler::Action,
     context::Context,
     state::{
         call_limiter::{CallPermit, Wake},
@@ -31,14 +31,6 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Time from a decision to the begin of its call, at most.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How a call begins.
-pub(crate) enum Begun {
-    /// It is to be made now.
-    Call(BoxFuture<'static, ()>),
-    /// It waits for its permit. After this time, if it still does, the status has to show that.
-    Waits(Option<Duration>),
-}
-
 /// A call that was decided on, with the session that policy saw.
 pub(crate) struct Task {
     pub(crate) ctx: Arc<Context>,
@@ -51,10 +43,13 @@ pub(crate) struct Task {
 
 impl Task {
     /// Begins the call with this permit, or with another that the Workspace's limiter gives now. Else the Run waits in its
-    /// queue, and the result is the time after which that is shown in the status.
-    pub(crate) fn begin(self, permit: Option<CallPermit>) -> Begun {
+    /// queue, and is reconciled again once the status has to show that.
+    pub(crate) fn begin(
+        self,
+        permit: Option<CallPermit>,
+    ) -> Result<BoxFuture<'static, ()>, Action> {
         let Some(session) = self.workspace.session.clone() else {
-            return Begun::Waits(None);
+            return Err(Action::await_change());
         };
         let Self { ctx, entry, .. } = &self;
         let limiter = &session.limiter;
@@ -67,7 +62,8 @@ impl Task {
             (Some(permit), _) => permit,
             // It keeps its place. The decision may have been just before a wait becomes long.
             (None, Some(since)) => {
-                return Begun::Waits((LONG_WAIT + MOMENT).checked_sub(since.elapsed()));
+                let shown_in = (LONG_WAIT + MOMENT).checked_sub(since.elapsed());
+                return Err(shown_in.map_or(Action::await_change(), Action::requeue));
             }
             (None, None) => match limiter.ask_or_wake(&entry.namespace, wake(ctx, entry)) {
                 Ok(permit) => permit,
@@ -76,21 +72,27 @@ impl Task {
                     drop(before);
                     // The pause may have begun since the decision.
                     let paused = limiter.long_pause().is_some();
-                    return Begun::Waits(Some(if paused { Duration::ZERO } else { LONG_WAIT }));
+                    return Err(Action::requeue(if paused {
+                        Duration::ZERO
+                    } else {
+                        LONG_WAIT
+                    }));
                 }
             },
         };
         entry.stop_waiting();
         let with = entry.report_context(&ctx.config.contract, session.number);
         entry.with(|state| state.run.sent(self.call, with));
-        Begun::Call(self.run(session, permit).boxed())
+        Ok(self.run(session, permit).boxed())
     }
 
     async fn run(self, session: Arc<ClientSession>, permit: CallPermit) {
         let made = AssertUnwindSafe(self.make(&session, permit)).catch_unwind();
         let panicked = made.await.is_err();
         let Self { ctx, entry, .. } = self;
+        let mut at = Instant::now();
         if panicked {
+            at += AFTER_PANIC;
             ctx.metrics.panicked("run");
             entry.with(|state| {
                 let latest = state.run.latest();
@@ -102,14 +104,8 @@ impl Task {
                 "a call panicked; the Run is not reconciled until it changes"
             );
         }
-        let pause = if panicked {
-            AFTER_PANIC
-        } else {
-            Duration::ZERO
-        };
-        ctx.triggers
-            .runs
-            .enqueue_at(&entry.namespace, &entry.uid, Instant::now() + pause);
+        let runs = &ctx.triggers.runs;
+        runs.enqueue_at(&entry.namespace, &entry.uid, at);
     }
 
     /// Makes the call, and records its outcome in memory and with the limiter. Has the Workspace checked if the answer
@@ -132,11 +128,7 @@ impl Task {
     }
 
     async fn send(&self, session: &ClientSession) -> Result<RunView, Failure> {
-        let ClientSession {
-            client,
-            credentials,
-            ..
-        } = session;
+        let (client, credentials) = (&session.client, &session.credentials);
         match &self.effect {
             Effect::Submit { key, body } => {
                 let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;

@@ -1,6 +1,4 @@
-//! Reconciles Runs: observe, decide, write the status or carry out one effect, record its outcome, repeat.
-//!
-//! Imports the Workspaces' side, the state's tables and everything below them. Nothing below imports it.
+//! Reconciles Runs. Imports the Workspaces' side, the state's tables and what is below them.
 
 mod calls;
 pub(crate) mod reconcile;

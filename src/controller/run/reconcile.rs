@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
-use kube::ResourceExt;
+use kube::{Api, ResourceExt};
 
 use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        BadObject, Scope,
+        BadObject,
         patch::WriteError,
         reconciler::{Action, Failed, ReconcileError, Reconciled, caught},
     },
@@ -18,12 +18,12 @@ use crate::controller::{
     enqueue, leader,
     state::{call_limiter::CallPermit, run_store::Known, runs::RunEntry},
     undecodable,
-    workspace::namespaces,
+    workspace::kind,
 };
-use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, turn::Step};
+use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, failure::Call, turn::Step};
 
 use super::{
-    calls::{Begun, Task},
+    calls::Task,
     settled, streams,
     writes::{self, Decided, Found},
 };
@@ -31,14 +31,12 @@ use super::{
 /// Limit of turns in a reconcile. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a
 /// pause avoids a loop.
 const TURNS: usize = 24;
-/// Pause after the limit was reached.
 const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// Pause before a Run that the watch lacks, but that exists, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// Longest pause between two turns for a deleted object. It also limits the delay before a Workspace that is Ready again is
 /// used.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects written at the same time at shutdown.
 const LAST_WRITES: usize = 16;
 
 /// Reconciles one Run. The queue begins no second reconcile of it meanwhile.
@@ -118,9 +116,7 @@ struct Reconcile<'a> {
     entry: &'a Arc<RunEntry>,
     /// The permit that a call waited for. Dropped, it is given back.
     permit: Option<CallPermit>,
-    /// The last status that this reconcile wrote.
     written: Option<RunStatus>,
-    /// The version that the store had last.
     seen: Option<Arc<Run>>,
 }
 
@@ -152,7 +148,7 @@ impl Reconcile<'_> {
         };
         let step = &decided.turn.step;
         // 3. Open or close the event stream, and publish the Events of what the status shows.
-        self.follow(&decided);
+        streams::follow(ctx, entry, &decided);
         if !matches!(step, Step::WriteStatus { .. }) {
             self.publish(&decided.turn.events);
         }
@@ -160,14 +156,9 @@ impl Reconcile<'_> {
         if matches!(step, Step::ReadLive | Step::Act(_)) && !ctx.may_begin() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
-        let target = writes::Target {
-            ctx,
-            entry,
-            decided: &decided,
-        };
         match step {
             Step::WriteStatus { status, .. } => {
-                target.status(step, status).await?;
+                writes::write_status(ctx, entry, &decided, status).await?;
                 self.written = Some(RunStatus::clone(status));
                 self.publish(&decided.turn.events);
                 log_status(entry, status);
@@ -176,10 +167,9 @@ impl Reconcile<'_> {
                 tracing::debug!(run.uid = %entry.uid, effect = effect.name(), "acting");
                 if let Some(call) = effect.call() {
                     let effect = effect.clone();
-                    let begun = self.task(decided, call, effect).begin(self.permit.take());
-                    return Ok(Some(self.begun(begun)));
+                    return Ok(Some(self.call(decided, call, effect)));
                 }
-                target.change(step, effect).await?;
+                writes::change(ctx, entry, &decided, effect).await?;
                 if *effect == Effect::Delete {
                     return Ok(Some(self.rest(&decided.run, None)));
                 }
@@ -208,7 +198,7 @@ impl Reconcile<'_> {
             Some(until) => Some(CallDelay::Paused { until }),
             None => entry.waits_long().then_some(CallDelay::Queued),
         };
-        let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
+        let namespace_allowed = kind::allowed(ctx, &key, &entry.namespace);
         let (turn, released) = entry.with(|state| {
             let stream = state.streaming;
             let written = self.written.as_ref();
@@ -245,70 +235,48 @@ impl Reconcile<'_> {
         })
     }
 
-    /// Takes in the version that the store has. Returns whether the watch lacks the object; `None`: nothing is done for it.
+    /// Takes in the version that the store has, once: what was learnt since may be newer. Returns whether the watch lacks the
+    /// object; `None`: nothing is done for it.
     fn lacking(&mut self) -> Option<bool> {
         let (ctx, entry) = (self.ctx, self.entry);
-        match ctx.runs.get(&entry.uid) {
-            Some(Known::Active(run)) => {
-                self.observe(run);
-                Some(false)
-            }
-            Some(Known::Gone(run)) => {
-                self.observe(run);
-                Some(true)
-            }
+        let (run, lacking) = match ctx.runs.get(&entry.uid) {
+            Some(Known::Active(run)) => (run, false),
+            Some(Known::Gone(run)) => (run, true),
             // Its deletion was shown before this process had begun to remember it.
             None => {
                 let last = entry.last_version(None);
                 enqueue::follow(ctx, &ctx.runs.gone(&entry.uid, last));
-                Some(true)
+                return Some(true);
             }
             Some(Known::Ended(_)) => {
                 ctx.tracked_runs.forget(&entry.uid);
-                None
+                return None;
             }
             // It was requested when it changed.
-            Some(Known::Bad(_)) => None,
+            Some(Known::Bad(_)) => return None,
+        };
+        let seen = self.seen.replace(Arc::clone(&run));
+        if !seen.is_some_and(|seen| Arc::ptr_eq(&seen, &run)) {
+            entry.observe(run);
         }
+        Some(lacking)
     }
 
-    /// Takes in a version of the store, once: what was learnt since may be newer.
-    fn observe(&mut self, run: Arc<Run>) {
-        let seen = self.seen.as_ref();
-        if !seen.is_some_and(|seen| Arc::ptr_eq(seen, &run)) {
-            self.seen = Some(Arc::clone(&run));
-            self.entry.observe(run);
-        }
-    }
-
-    fn follow(&self, decided: &Decided) {
-        let Decided {
-            run,
-            key,
-            workspace,
-            turn,
-        } = decided;
-        streams::follow((self.ctx, self.entry), run, (key, workspace), turn.follow);
-    }
-
-    fn task(&self, decided: Decided, call: decide::failure::Call, effect: Effect) -> Task {
-        Task {
-            ctx: Arc::clone(self.ctx),
-            entry: Arc::clone(self.entry),
+    /// Makes the call in a task of its own, once it has a permit. At shutdown, no loop serves the Run after it.
+    fn call(&mut self, decided: Decided, call: Call, effect: Effect) -> Action {
+        let (ctx, entry) = (Arc::clone(self.ctx), Arc::clone(self.entry));
+        let task = Task {
+            ctx: Arc::clone(&ctx),
+            entry: Arc::clone(&entry),
             key: decided.key,
             workspace: decided.workspace,
             call,
             effect,
-        }
-    }
-
-    /// Makes the call in a task of its own. At shutdown, no loop serves the Run after it.
-    fn begun(&self, begun: Begun) -> Action {
-        let call = match begun {
-            Begun::Call(call) => call,
-            Begun::Waits(again) => return again.map_or(Action::await_change(), Action::requeue),
         };
-        let (ctx, entry) = (Arc::clone(self.ctx), Arc::clone(self.entry));
+        let call = match task.begin(self.permit.take()) {
+            Ok(call) => call,
+            Err(again) => return again,
+        };
         self.ctx.calls.spawn(async move {
             call.await;
             if ctx.shutdown.is_cancelled() {
@@ -343,7 +311,7 @@ impl Reconcile<'_> {
         let pause = match writes::read_live(ctx, entry).await {
             Found::Deleted => return None,
             Found::Unknown => PAUSE,
-            Found::Exists(_) => {
+            Found::Exists => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                     "a Run that exists is missing from the watch; waiting for the watch"
@@ -361,15 +329,10 @@ impl Reconcile<'_> {
         entry.stop_waiting();
         let pause = at.map(until);
         let (deleted, owes) = entry.with(|state| (state.run.deleted(), state.run.owes()));
-        if deleted {
-            let pause = pause.unwrap_or(PAUSE).min(PAUSE);
-            return if owes {
-                Action::requeue(pause)
-            } else {
-                Action::await_change()
-            };
+        if deleted && owes {
+            return Action::requeue(pause.unwrap_or(PAUSE).min(PAUSE));
         }
-        if settled::at_rest(ctx, entry, run) {
+        if deleted || settled::at_rest(ctx, entry, run) {
             return Action::await_change();
         }
         pause.map_or(Action::await_change(), Action::requeue)
@@ -391,14 +354,8 @@ fn log_status(entry: &RunEntry, status: &RunStatus) {
 
 /// Forgets a Run that the watch lacks. False if the watch shows it again.
 fn forget(ctx: &Context, uid: &str) -> bool {
-    let over = || {
-        ctx.tracked_runs.forget(uid);
-        true
-    };
-    let change = ctx.runs.forget(uid, over);
-    if let Some(change) = &change {
-        enqueue::follow(ctx, change);
-    }
+    let change = ctx.runs.forget(uid, || ctx.tracked_runs.forget(uid));
+    let change = change.inspect(|change| enqueue::follow(ctx, change));
     change.is_some()
 }
 
@@ -450,21 +407,14 @@ pub(crate) fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) -> BoxFutur
 /// its events can't be processed.
 async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let meta = &bad.metadata;
-    if let Some(entry) = meta
-        .uid
-        .as_deref()
-        .and_then(|uid| ctx.tracked_runs.get(uid))
-    {
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    if let Some(entry) = ctx.tracked_runs.get(uid) {
         entry.stop_waiting();
         entry.close_stream();
     }
-    let namespace = meta.namespace.clone().unwrap_or_default();
-    let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
-    let generation = meta.generation.unwrap_or_default();
-    let describe = |status, what: &str| {
-        crate::decide::conditions::undecodable_run(status, what, generation, wall())
-    };
-    undecodable::show(ctx, &api, bad, describe).await
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let api = Api::<Run>::namespaced(ctx.client.clone(), namespace);
+    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_run).await
 }
 
 #[cfg(test)]

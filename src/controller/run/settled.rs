@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use kube::Api;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::{Phase, Run};
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Maybe, ObjectVersion, Scope,
+        Maybe, ObjectVersion,
         patch::{self, WriteError},
     },
     context::Context,
@@ -24,7 +25,6 @@ use crate::util::error_chain;
 
 /// Interval at which TTLs are compared with the wall clock, which may step.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Deletions in flight at the same time.
 const DELETIONS: usize = 16;
 
 /// What to keep of an object that the watch has shown.
@@ -69,7 +69,7 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
         k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
         "deleting a Run after its TTL"
     );
-    let api = Scope::Namespace(object.namespace.to_string()).api::<Run>(ctx.client.clone());
+    let api = Api::<Run>::namespaced(ctx.client.clone(), &object.namespace);
     match patch::delete(&api, &object).await {
         Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
         Err(error) => tracing::warn!(

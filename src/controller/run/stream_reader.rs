@@ -37,11 +37,9 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// End of a stream. (A failure is boxed: the task of an open stream has room for its end.)
 enum End {
-    /// The service closed it.
-    Closed { pause: Option<Duration> },
-    /// The stream broke.
+    /// The service closed it; the pause that it asks for.
+    Closed(Option<Duration>),
     Failed(Box<FailedCall>),
-    /// The stream could not be opened.
     Refused(Box<FailedCall>),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, CallPermit),
@@ -51,7 +49,6 @@ enum End {
     Unusable,
 }
 
-/// Follows the events of one Run.
 pub(crate) struct StreamReader {
     pub(crate) ctx: Arc<Context>,
     pub(crate) entry: Arc<RunEntry>,
@@ -167,7 +164,6 @@ impl StreamReader {
         }
     }
 
-    /// The present session, if it is one of the run's place.
     fn session(&self) -> Option<Arc<ClientSession>> {
         self.usable(&self.ctx.workspaces.state(&self.key))
     }
@@ -193,7 +189,7 @@ impl StreamReader {
                 self.set_stream(Stream::Waiting { since: now() });
                 return Duration::ZERO;
             }
-            End::Closed { pause } => {
+            End::Closed(pause) => {
                 self.record(Report::StreamEnded(StreamEnd::Closed));
                 (None, pause)
             }
@@ -211,15 +207,11 @@ impl StreamReader {
         };
         self.set_stream(Stream::Closed);
         self.broken = true;
-        self.pause(failed.as_deref(), asked)
-    }
-
-    fn pause(&mut self, failed: Option<&FailedCall>, asked: Option<Duration>) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let settings = &self.ctx.config.settings;
         self.entry.with(|state| {
             stream::pause(&Ended {
-                failed,
+                failed: failed.as_deref(),
                 asked,
                 failures: self.failures,
                 last: &state.run.memory.last_events,
@@ -246,10 +238,8 @@ impl StreamReader {
         self.enqueue();
     }
 
-    fn record(&self, report: Report) {
-        let with = self.entry.report_context(&self.ctx.config.contract, 0);
-        self.entry
-            .with(|state| state.run.memory.record(report, with));
+    fn record(&self, learned: Report) {
+        self.entry.record(&self.ctx.config.contract, learned);
     }
 
     /// A part of `over` that depends on the object's uid.
@@ -263,7 +253,6 @@ impl StreamReader {
         self.ctx.enqueue_run(&entry.namespace, &entry.uid);
     }
 
-    /// Opens the stream and reads it to its end.
     async fn connect(
         &mut self,
         session: &ClientSession,
@@ -358,11 +347,7 @@ impl StreamReader {
             self.cursor = stream.last_event_id().map(str::to_owned);
             match item {
                 Ok(Some(item)) => self.receive(item),
-                Ok(None) => {
-                    return End::Closed {
-                        pause: stream.retry(),
-                    };
-                }
+                Ok(None) => return End::Closed(stream.retry()),
                 Err(failure) => {
                     tracing::debug!(run.uid = %self.entry.uid, error = failure.message, "event stream broke");
                     return End::Failed(Box::new(self.failed(failure)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
+use crate::api::status::ResolvedWorkspace;
 use crate::controller::{
     context::Context,
     state::{
@@ -16,36 +16,23 @@ use crate::controller::{
 use crate::decide::{Follow, Report, Stream};
 use crate::service::RunId;
 
-use super::stream_reader::StreamReader;
+use super::{stream_reader::StreamReader, writes::Decided};
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
-pub(crate) fn follow(
-    (ctx, entry): (&Arc<Context>, &Arc<RunEntry>),
-    run: &Run,
-    (key, workspace): (&WorkspaceKey, &WorkspaceState),
-    follow: Follow,
-) {
-    let open = |place| open((ctx, entry), run, (key, workspace), place);
-    match follow {
+pub(crate) fn follow(ctx: &Arc<Context>, entry: &Arc<RunEntry>, decided: &Decided) {
+    let open = |place| open(ctx, entry, decided, place);
+    match decided.turn.follow {
         Follow::Keep => {}
         Follow::Close => entry.close_stream(),
         // Policy has just found this session to be one of the Run's place.
-        Follow::Open => open(workspace.view.place()),
+        Follow::Open => open(decided.workspace.view.place()),
         Follow::Finish => {
-            let with = entry.report_context(&ctx.config.contract, 0);
-            let begins = entry.with(|state| {
-                let memory = &mut state.run.memory;
-                let begins = !memory.last_events.reading_on();
-                if begins {
-                    memory.record(Report::ReadingOn, with);
-                }
-                begins
-            });
-            if begins {
+            if !entry.with(|state| state.run.memory.last_events.reading_on()) {
+                entry.record(&ctx.config.contract, Report::ReadingOn);
                 entry.wake_stream.notify_waiters();
             }
             // After a start the Workspace is not known yet; the status names the run's place.
-            let status = run.status.as_ref();
+            let status = decided.run.status.as_ref();
             let place = status.and_then(|s| s.workspace.as_ref());
             open(place);
         }
@@ -53,24 +40,25 @@ pub(crate) fn follow(
 }
 
 fn open(
-    (ctx, entry): (&Arc<Context>, &Arc<RunEntry>),
-    run: &Run,
-    (key, workspace): (&WorkspaceKey, &WorkspaceState),
+    ctx: &Arc<Context>,
+    entry: &Arc<RunEntry>,
+    decided: &Decided,
     place: Option<&ResolvedWorkspace>,
 ) {
-    let run_id = run.status.as_ref().and_then(|s| s.run_id.as_deref());
+    let status = decided.run.status.as_ref();
+    let run_id = status.and_then(|s| s.run_id.as_deref());
     let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
         return;
     };
-    let mirrored = run.status.as_ref().and_then(|s| s.last_event_id.clone());
+    let mirrored = status.and_then(|s| s.last_event_id.clone());
     let received = |state: &mut State| state.run.memory.event_buffer.cursor().map(str::to_owned);
     let cursor = entry.with(received).or(mirrored);
     let read = |failures| {
         let reader = StreamReader {
             ctx: Arc::clone(ctx),
             entry: Arc::clone(entry),
-            key: key.clone(),
-            place: shared(place, workspace),
+            key: decided.key.clone(),
+            place: shared(place, &decided.workspace),
             run_id,
             failures,
             opened_before: false,

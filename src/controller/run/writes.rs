@@ -27,19 +27,15 @@ use crate::util::error_chain;
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 /// Number of conflicts in a row from which the object is read live.
 const CONFLICTS: u32 = 2;
-/// Pause after the API server refused a write.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
-/// Time limit of a live read.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Result of a live read.
 pub(crate) enum Found {
-    /// The object exists; `None` if it can't be decoded.
-    Exists(Option<Arc<Run>>),
+    /// The object exists; perhaps it can't be decoded.
+    Exists,
     /// No object, or another with the same name: this one never comes back.
     Deleted,
-    /// No answer.
     Unknown,
 }
 
@@ -51,103 +47,108 @@ pub(crate) struct Decided {
     pub(crate) turn: Turn,
 }
 
-/// The object that is written.
-pub(crate) struct Target<'a> {
-    pub(crate) ctx: &'a Context,
-    pub(crate) entry: &'a RunEntry,
-    pub(crate) decided: &'a Decided,
+fn api(ctx: &Context, entry: &RunEntry) -> Api<Run> {
+    Api::namespaced(ctx.client.clone(), &entry.namespace)
 }
 
-impl Target<'_> {
-    fn api(&self) -> Api<Run> {
-        Api::namespaced(self.ctx.client.clone(), &self.entry.namespace)
-    }
+fn took(ctx: &Context, entry: &RunEntry, decided: &Decided, outcome: Outcome<Run>) {
+    let session = decided.workspace.session.as_ref();
+    let session = session.map_or(0, |session| session.number);
+    let with = entry.report_context(&ctx.config.contract, session);
+    entry.took(&decided.turn.step, outcome, with);
+}
 
-    fn took(&self, step: &Step, outcome: Outcome<Run>) {
-        let session = self.decided.workspace.session.as_ref();
-        let session = session.map_or(0, |session| session.number);
-        let with = self
-            .entry
-            .report_context(&self.ctx.config.contract, session);
-        self.entry.took(step, outcome, with);
-    }
+pub(crate) async fn write_status(
+    ctx: &Context,
+    entry: &RunEntry,
+    decided: &Decided,
+    status: &RunStatus,
+) -> Result<(), WriteError> {
+    let written = patch::write_status(&api(ctx, entry), &decided.run, status).await?;
+    took(ctx, entry, decided, Outcome::Written(written));
+    Ok(())
+}
 
-    /// Writes the status of a step.
-    pub(crate) async fn status(&self, step: &Step, status: &RunStatus) -> Result<(), WriteError> {
-        let written = patch::write_status(&self.api(), &self.decided.run, status).await?;
-        self.took(step, Outcome::Written(written));
-        Ok(())
+/// Carries out the effect of the step on the object.
+pub(crate) async fn change(
+    ctx: &Context,
+    entry: &RunEntry,
+    decided: &Decided,
+    effect: &Effect,
+) -> Result<(), WriteError> {
+    let (run, api) = (&decided.run, api(ctx, entry));
+    // A Workspace about to be deleted permits no submission; the next decision shows that.
+    let place = decided.workspace.view.place();
+    let begins = begins_submission(effect, run, place.map(|place| &*place.base_url));
+    let permit = begins.then(|| ctx.workspaces.begin_submission(&decided.key));
+    if matches!(permit, Some(None)) {
+        return Ok(());
     }
-
-    /// Carries out the effect of a step on the object.
-    pub(crate) async fn change(&self, step: &Step, effect: &Effect) -> Result<(), WriteError> {
-        let (ctx, entry) = (self.ctx, self.entry);
-        let Decided {
-            run,
-            key,
-            workspace,
-            ..
-        } = self.decided;
-        // A Workspace about to be deleted permits no submission; the next decision shows that.
-        let base_url = workspace.view.place().map(|place| place.base_url.as_str());
-        let begins = begins_submission(effect, run, base_url);
-        let permit = begins.then(|| ctx.workspaces.begin_submission(key));
-        if matches!(permit, Some(None)) {
-            return Ok(());
-        }
-        let change = effect.metadata_change(run).map_err(WriteError::Serialize)?;
-        let claims = effect.claims_key();
-        if claims && !ctx.keys.claim(run) {
-            return Ok(());
-        }
-        let written = match change {
-            Some(change) => patch::write_metadata(&self.api(), &**run, &change)
-                .await
-                .map(Outcome::Written),
-            None => match patch::delete(&self.api(), &ObjectVersion::of(&run.metadata)).await {
-                Ok(()) | Err(WriteError::Gone) => Ok(Outcome::Removed),
-                Err(error) => Err(error),
-            },
-        };
-        // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
-        // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
-        if claims && written.as_ref().is_err_and(WriteError::not_written) {
-            ctx.keys.unclaim(&entry.uid);
-        }
-        match written {
-            Ok(outcome) => self.took(step, outcome),
-            Err(error) => {
-                if matches!(error, WriteError::Gone) {
-                    self.took(step, Outcome::Gone);
-                }
-                return Err(error);
+    let change = effect.metadata_change(run).map_err(WriteError::Serialize)?;
+    let claims = effect.claims_key();
+    if claims && !ctx.keys.claim(run) {
+        return Ok(());
+    }
+    let written = match change {
+        Some(change) => patch::write_metadata(&api, &**run, &change)
+            .await
+            .map(Outcome::Written),
+        None => match patch::delete(&api, &ObjectVersion::of(&run.metadata)).await {
+            Ok(()) | Err(WriteError::Gone) => Ok(Outcome::Removed),
+            Err(error) => Err(error),
+        },
+    };
+    // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
+    // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
+    if claims && written.as_ref().is_err_and(WriteError::not_written) {
+        ctx.keys.unclaim(&entry.uid);
+    }
+    match written {
+        Ok(outcome) => took(ctx, entry, decided, outcome),
+        Err(error) => {
+            if matches!(error, WriteError::Gone) {
+                took(ctx, entry, decided, Outcome::Gone);
             }
+            return Err(error);
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// Reads the object live, and records whether it exists.
+/// Reads the object live, and records whether it exists: with a list of one name, which needs no permission beyond the
+/// watch's and is as fresh as a get.
 pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
-    let found = read(ctx, entry).await;
-    match &found {
-        Found::Exists(Some(run)) => drop(entry.observe(Arc::clone(run))),
-        Found::Exists(None) | Found::Unknown => {}
-        Found::Deleted => {
-            let new = !entry.with(|state| state.run.deleted());
-            let with = entry.report_context(&ctx.config.contract, 0);
-            entry.took(&Step::ReadLive, Outcome::Gone, with);
-            entry.close_stream();
-            if new && entry.with(|state| state.run.owes()) {
-                ctx.metrics.vanished.inc();
-                tracing::warn!(
-                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                    "a Run was deleted without having been released; cancelling its run"
-                );
-            }
-        }
+    let named = format!("metadata.name={}", entry.name);
+    let mut found: Option<Maybe<Run>> = None;
+    let api = api(ctx, entry);
+    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
+        let this = run.meta().uid.as_deref() == Some(&entry.uid);
+        found = this.then_some(run);
+        this
+    });
+    if let Err(error) = list.await {
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            error = %error_chain(&error), "failed to read a Run live"
+        );
+        return Found::Unknown;
     }
-    found
+    if let Some(found) = found {
+        found.good().map(|run| entry.observe(Arc::clone(run)));
+        return Found::Exists;
+    }
+    let new = !entry.with(|state| state.run.deleted());
+    let with = entry.report_context(&ctx.config.contract, 0);
+    entry.took(&Step::ReadLive, Outcome::Gone, with);
+    entry.close_stream();
+    if new && entry.with(|state| state.run.owes()) {
+        ctx.metrics.vanished.inc();
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            "a Run was deleted without having been released; cancelling its run"
+        );
+    }
+    Found::Deleted
 }
 
 /// Handles a failed write. After one that met another version of the object, or none, the watch is behind. Usually it catches
@@ -173,24 +174,4 @@ pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) 
         WriteError::Failed(_) | WriteError::Timeout => delay(),
         WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
     }
-}
-
-/// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
-async fn read(ctx: &Context, entry: &RunEntry) -> Found {
-    let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
-    let named = format!("metadata.name={}", entry.name);
-    let mut found: Option<Maybe<Run>> = None;
-    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
-        let this = run.meta().uid.as_deref() == Some(&entry.uid);
-        found = this.then_some(run);
-        this
-    });
-    if let Err(error) = list.await {
-        tracing::warn!(
-            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-            error = %error_chain(&error), "failed to read a Run live"
-        );
-        return Found::Unknown;
-    }
-    found.map_or(Found::Deleted, |run| Found::Exists(run.good().cloned()))
 }

@@ -1,10 +1,6 @@
 //! The limit on the calls for the Runs of one Workspace: 32 at a time, `spec.rateLimit`, and none during a pause: after
-//! a 429 (rule 10), or while the service gives no answers. One Workspace's failures affect only its own calls.
-//!
-//! # Guarantees
-//! - The order of waiting calls is that of [`FairPlaces`]: a tenant's next call waits for one call of each other
-//!   tenant, not for their 10,000 Runs.
-//! - A call that is not wanted any more delays no other.
+//! a 429 (rule 10), or while the service gives no answers. By [`FairPlaces`] a tenant's next call waits for one call of each
+//! other tenant, not for their 10,000 Runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::{now, until};
-use crate::controller::metrics::{Metrics, PauseCause};
+use crate::controller::metrics::{Metrics, TOO_MANY_REQUESTS, UNANSWERED};
 use crate::decide::{
     delays::{self, Bounds, TokenBucket, later},
     failure::Capacity,
@@ -30,8 +26,7 @@ const PLACES: usize = 32;
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 /// Calls in a row without an answer that count as an outage, until the Workspace's check decides.
 const OUTAGE: u32 = 3;
-/// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s. It only bridges the time until
-/// the check: if that succeeds, other calls may succeed too.
+/// Longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s, until the check decides.
 const OUTAGE_ATTEMPTS: u32 = 2;
 /// Calls a second, and calls at once, if `spec.rateLimit` names only the other.
 const DEFAULT_RATE: u32 = 20;
@@ -52,7 +47,6 @@ pub(crate) struct CallPermit {
 }
 
 impl CallPermit {
-    /// Marks the start of the call.
     pub(crate) fn begin(&mut self) {
         self.used = Some(Capacity::Unknown);
     }
@@ -62,7 +56,6 @@ impl CallPermit {
         self.used = Some(capacity);
     }
 
-    /// Whether it is a permit of this limiter.
     pub(crate) fn is_of(&self, limiter: &Arc<CallLimiter>) -> bool {
         Arc::ptr_eq(&self.limiter, limiter)
     }
@@ -77,7 +70,6 @@ impl Drop for CallPermit {
 /// Called when a permit is granted, and when a pause begins that is long enough to be shown.
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Who waits for a permit.
 struct Waiter {
     permit: oneshot::Sender<CallPermit>,
     wake: Wake,
@@ -91,7 +83,6 @@ impl Queue for CallLimiter {
 }
 
 impl CallLimiter {
-    /// A limiter without calls.
     pub(crate) fn new(key: WorkspaceKey, metrics: Arc<Metrics>) -> Self {
         let name = format!("{}/{}", key.namespace, key.name);
         Self {
@@ -101,7 +92,6 @@ impl CallLimiter {
         }
     }
 
-    /// Sets the rate limit.
     pub(crate) fn set_rate(self: &Arc<Self>, limit: Option<RateLimit>) {
         self.change(|calls, _| calls.rate.set(limit));
     }
@@ -161,9 +151,10 @@ impl CallLimiter {
         });
         let Some((cause, end)) = paused else { return };
         self.metrics.paused(cause);
-        let sentence = match cause {
-            PauseCause::TooManyRequests => "the service answered 429",
-            PauseCause::NoAnswer => "the service gives no answers",
+        let sentence = if cause == TOO_MANY_REQUESTS {
+            "the service answered 429"
+        } else {
+            "the service gives no answers"
         };
         tracing::warn!(
             k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
@@ -175,7 +166,6 @@ impl CallLimiter {
         }
     }
 
-    /// Changes the calls, then grants the permits that are due.
     fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Calls<Waiter>, Timestamp) -> R) -> R {
         let now = now();
         let mut calls = lock(&self.calls);
@@ -214,7 +204,6 @@ impl CallLimiter {
 #[derive(Clone, Debug)]
 struct Call {
     namespace: Arc<str>,
-    /// Number of pauses before it began.
     pauses: u64,
 }
 
@@ -223,7 +212,6 @@ struct Calls<W> {
     places: FairPlaces<W>,
     pauses: Pauses,
     rate: Rate,
-    /// Time for which a timer is set.
     timer: Option<Timestamp>,
 }
 
@@ -231,7 +219,10 @@ impl<W> Calls<W> {
     fn new(seed: u64) -> Self {
         Self {
             places: FairPlaces::new(PLACES),
-            pauses: Pauses::new(seed),
+            pauses: Pauses {
+                seed,
+                ..Pauses::default()
+            },
             rate: Rate::default(),
             timer: None,
         }
@@ -246,7 +237,6 @@ impl<W> Calls<W> {
         })
     }
 
-    /// Begins the waiting calls, as many as all limits allow.
     fn begin_waiting(&mut self, now: Timestamp) -> Vec<(W, Call)> {
         let mut begun = Vec::new();
         while self.places.waiting() > 0
@@ -264,7 +254,7 @@ impl<W> Calls<W> {
     }
 
     /// Records the end of a call; `used` is `None` if it was never begun. Returns the cause of a pause that begins.
-    fn end(&mut self, call: &Call, used: Option<Capacity>, now: Timestamp) -> Option<PauseCause> {
+    fn end(&mut self, call: &Call, used: Option<Capacity>, now: Timestamp) -> Option<&'static str> {
         self.places.give_back(&call.namespace);
         if used.is_none() {
             self.rate.give_back();
@@ -282,8 +272,8 @@ impl<W> Calls<W> {
 }
 
 /// The pauses after 429s and after calls without an answer.
+#[derive(Default)]
 struct Pauses {
-    /// End of the last pause.
     end: Timestamp,
     /// Whether it is long enough to be shown.
     long: bool,
@@ -294,26 +284,12 @@ struct Pauses {
     number: u64,
     /// 429s in a row that each began a pause.
     refusals: u32,
-    /// Calls in a row without an answer.
     losses: u32,
     /// Spreads the pauses of different Workspaces.
     seed: u64,
 }
 
 impl Pauses {
-    fn new(seed: u64) -> Self {
-        Self {
-            end: Timestamp::MIN,
-            long: false,
-            one_first: false,
-            fresh: 0,
-            number: 0,
-            refusals: 0,
-            losses: 0,
-            seed,
-        }
-    }
-
     /// End of the current pause, if there is one.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         (self.end > now).then_some(self.end)
@@ -324,12 +300,10 @@ impl Pauses {
         self.until(now).filter(|_| self.long)
     }
 
-    /// Whether a call may begin.
     fn allow(&self, now: Timestamp) -> bool {
         self.until(now).is_none() && !(self.one_first && self.fresh > 0)
     }
 
-    /// Records the start of a call.
     fn begin(&mut self, namespace: Arc<str>) -> Call {
         self.fresh += 1;
         Call {
@@ -339,7 +313,7 @@ impl Pauses {
     }
 
     /// Records the end of a call. Returns the cause of a pause that begins.
-    fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<PauseCause> {
+    fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<&'static str> {
         if call.pauses != self.number {
             // The end of a call from before the pause is no evidence about the time after it. A 429 may only
             // make the pause longer.
@@ -360,7 +334,7 @@ impl Pauses {
             Capacity::TooMany(asked) => {
                 self.refusals = self.refusals.saturating_add(1);
                 self.pause(self.refusals, asked, now);
-                Some(PauseCause::TooManyRequests)
+                Some(TOO_MANY_REQUESTS)
             }
             Capacity::Lost => {
                 self.losses = self.losses.saturating_add(1);
@@ -369,7 +343,7 @@ impl Pauses {
                 }
                 let attempt = self.losses - OUTAGE + 1;
                 self.pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
-                Some(PauseCause::NoAnswer)
+                Some(UNANSWERED)
             }
         }
     }

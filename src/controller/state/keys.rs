@@ -1,9 +1,8 @@
-//! Who holds an `spec.idempotencyKey`: of the live Runs of a namespace with one key one is submitted, the others wait.
-//! Their order is that of [`KeyClaim`].
+//! Who holds an `spec.idempotencyKey`: of the live Runs of a namespace with one key one is submitted, by the order of
+//! [`KeyClaim`]; the others wait.
 //!
-//! The watch shows an intent only after it was written, so that two reconciles at the same time would both find the key
-//! free. The Run that writes its first intent claims the key before, under the same lock. The claim ends with the Run,
-//! for whatever reason, or when the intent was certainly not written.
+//! The watch shows an intent only after it was written: two reconciles at the same time would both find the key free. So a
+//! Run claims it before, until the Run ends or the intent was certainly not written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,7 +15,6 @@ use crate::util::lock;
 
 use super::run_store::Known;
 
-/// Namespace and key.
 type Place = (String, String);
 /// The order in which the Runs of a key submit; the uid makes it total.
 type Rank = (KeyClaim, Timestamp, Arc<str>);
@@ -35,20 +33,16 @@ struct Holders {
     runs: HashMap<Arc<str>, (Place, Rank)>,
 }
 
-/// The live Runs of one key.
 #[derive(Default)]
 struct Sharing {
-    /// Their names.
     names: BTreeMap<Rank, Arc<str>>,
     /// The one of them that has claimed the key in this process.
     claimed_by: Option<Arc<str>>,
 }
 
 impl Keys {
-    /// Takes in a Run that the watch has shown. Returns the next Run of a key that became free by that.
-    ///
-    /// One that can no longer be decoded keeps a key that it holds: its run continues, and another Run with the key would
-    /// obtain that run.
+    /// Takes in a Run that the watch has shown. Returns the next Run of a key that became free by that. One that can no
+    /// longer be decoded keeps a key that it holds: another Run with the key would obtain its run.
     pub fn update(&self, known: &Known) -> Option<RunRef> {
         let [uid, _, name] = known.identity();
         let mut table = lock(&self.0);
@@ -164,13 +158,8 @@ impl Holders {
 }
 
 impl Sharing {
-    /// The first Run but this one.
     fn first_but(&self, uid: &str) -> Option<(&Rank, &Arc<str>)> {
-        self.names.iter().find(|((.., other), _)| {
-            #[cfg(test)]
-            tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
-            **other != *uid
-        })
+        self.names.iter().find(|((.., other), _)| **other != *uid)
     }
 }
 

@@ -1,6 +1,4 @@
-//! Tables of this process's state. No I/O, and no [`Context`](super::context::Context).
-//!
-//! Imports the API server's plain types and the metrics' labels.
+//! Tables of this process's state, without I/O.
 
 pub(crate) mod call_limiter;
 #[cfg(test)]

@@ -1,6 +1,4 @@
 //! A bounded number of places that namespaces share: for the calls of a Workspace, for event streams.
-//!
-//! # Rules
 //! - A free place goes to the next namespace, in the order of their names, and there to the one that waits longest.
 //! - A namespace that has half of the places, rounded up, gets no more while another waits. For streams, it gives back
 //!   what it has beyond.
@@ -25,7 +23,6 @@ pub(crate) struct FairPlaces<W> {
     waiting: usize,
     /// Those that have places, or wait.
     namespaces: BTreeMap<Arc<str>, Share<W>>,
-    /// The namespace that got the last place.
     last: Arc<str>,
     tickets: Ticket,
 }
@@ -47,24 +44,20 @@ impl<W> FairPlaces<W> {
         }
     }
 
-    /// Number of those who wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether a place is free.
     pub(crate) fn free(&self) -> bool {
         self.taken < self.most
     }
 
-    /// Takes a free place.
     pub(crate) fn take(&mut self, namespace: &Arc<str>) {
         self.share(namespace).taken += 1;
         self.taken += 1;
         self.last = Arc::clone(namespace);
     }
 
-    /// Gives a place back.
     pub(crate) fn give_back(&mut self, namespace: &Arc<str>) {
         let share = self.share(namespace);
         share.taken = share.taken.saturating_sub(1);
@@ -72,7 +65,6 @@ impl<W> FairPlaces<W> {
         self.forget_unused(namespace);
     }
 
-    /// Waits for a place.
     pub(crate) fn enqueue(&mut self, namespace: &Arc<str>, waiter: W) -> Ticket {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -81,14 +73,12 @@ impl<W> FairPlaces<W> {
         ticket
     }
 
-    /// Waits no more.
     pub(crate) fn leave(&mut self, namespace: &Arc<str>, ticket: Ticket) {
         let left = self.share(namespace).waiting.remove(&ticket);
         self.waiting -= usize::from(left.is_some());
         self.forget_unused(namespace);
     }
 
-    /// Looks at each who waits.
     pub(crate) fn each(&self, look: impl FnMut(&W)) {
         let shares = self.namespaces.values();
         shares
@@ -155,7 +145,6 @@ impl<W> FairPlaces<W> {
     }
 }
 
-/// The queue in which one waits.
 pub(crate) trait Queue: Send + Sync {
     /// Leaves it, if the place was not given yet.
     fn leave(self: Arc<Self>, namespace: &Arc<str>, ticket: Ticket);
@@ -167,12 +156,10 @@ pub(crate) struct Queued<T> {
     namespace: Arc<str>,
     ticket: Ticket,
     given: oneshot::Receiver<T>,
-    /// Start of the wait.
     pub(crate) since: Instant,
 }
 
 impl<T> Queued<T> {
-    /// `given` receives what is waited for.
     pub(crate) fn new(
         queue: Arc<dyn Queue>,
         namespace: Arc<str>,
@@ -188,7 +175,6 @@ impl<T> Queued<T> {
         }
     }
 
-    /// Waits until it is given.
     pub(crate) async fn given(mut self) -> T {
         match (&mut self.given).await {
             Ok(given) => given,
@@ -202,7 +188,6 @@ impl<T> Queued<T> {
         self.given.try_recv().ok()
     }
 
-    /// Whether it is a position in this queue.
     pub(crate) fn is_in<Q>(&self, queue: &Arc<Q>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.queue), Arc::as_ptr(queue))
     }
@@ -216,15 +201,12 @@ impl<T> Drop for Queued<T> {
 }
 
 /// The places for event streams (`--max-streams`). A Run that waits for one is polled.
-pub struct StreamPlaces {
-    table: Mutex<Streams>,
-}
+pub struct StreamPlaces(Mutex<Streams>);
 
 struct Streams {
     places: FairPlaces<oneshot::Sender<StreamPlace>>,
     /// Those taken, with what asks each back: by namespace, the oldest first.
     taken: BTreeMap<(Arc<str>, u64), CancellationToken>,
-    /// Number of places given out.
     given: u64,
 }
 
@@ -260,16 +242,12 @@ impl Queue for StreamPlaces {
 }
 
 impl StreamPlaces {
-    /// This number of places, all free.
     pub(crate) fn new(most: usize) -> Self {
-        let table = Streams {
+        Self(Mutex::new(Streams {
             places: FairPlaces::new(most),
             taken: BTreeMap::new(),
             given: 0,
-        };
-        Self {
-            table: Mutex::new(table),
-        }
+        }))
     }
 
     /// A place for a stream of a Run of this namespace, if none waits and one is free; else a position in the queue.
@@ -305,7 +283,7 @@ impl StreamPlaces {
 
     /// Changes the table, then gives the free places to those who wait, and asks back what is owed.
     fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Streams) -> R) -> R {
-        let mut table = lock(&self.table);
+        let mut table = lock(&self.0);
         let result = change(&mut table);
         let mut given = Vec::new();
         while let Some((namespace, waiter)) = table.places.next() {

@@ -1,11 +1,7 @@
 //! What this process knows of each Run object, by uid: the next object of a name is another entry.
-//!
-//! # Guarantees
-//! - The watch adds and removes entries: an event of one object at once, a list at its end. Nothing else decides which
-//!   Runs there are.
-//! - A Run for which nothing is left to do before its TTL is kept by what identifies it alone.
-//! - A Run that this process remembers has an entry. One that the watch lacks stays, as [`Known::Gone`], until nothing is
-//!   left to do for it: in one step with the list that lacks it, so that its Workspace never seems unneeded in between.
+//! - The watch alone adds and removes entries: an event of one object at once, a list at its end.
+//! - A Run that this process remembers and the watch lacks stays, as [`Known::Gone`], until nothing is left to do for it: in
+//!   one step with the list that lacks it, so that its Workspace never seems unneeded in between.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -26,7 +22,6 @@ use crate::util::lock;
 /// Pause before a deletion is tried again that was refused or not answered, or that the watch has not shown.
 const DELETED_AGAIN: Duration = Duration::from_mins(1);
 
-/// What is known of one Run object.
 #[derive(Clone, Debug)]
 pub enum Known {
     /// It may need something.
@@ -42,9 +37,7 @@ pub enum Known {
 /// What is kept of a Run for which nothing is left to do.
 #[derive(Clone, Debug)]
 pub struct EndedRun {
-    /// The version that was found so.
     pub object: ObjectVersion,
-    /// How it has ended.
     pub phase: Phase,
     /// Time of the wall clock at which its TTL deletes it.
     pub expires: Option<Timestamp>,
@@ -60,19 +53,13 @@ impl From<Maybe<Run>> for Known {
 }
 
 impl Known {
-    /// The object's uid, namespace and name.
     pub fn identity(&self) -> [&str; 3] {
         let meta = match self {
             Self::Active(run) | Self::Gone(run) => &run.metadata,
             Self::Bad(bad) => &bad.metadata,
             Self::Ended(ended) => {
-                let ObjectVersion {
-                    uid,
-                    namespace,
-                    name,
-                    ..
-                } = &ended.object;
-                return [uid, namespace, name];
+                let object = &ended.object;
+                return [&object.uid, &object.namespace, &object.name];
             }
         };
         [&meta.uid, &meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default())
@@ -94,9 +81,8 @@ impl Known {
         waits.then(|| workspace_of(run))
     }
 
-    /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need
-    /// any Workspace that it could reference, while it has the finalizer. One that the watch lacks needs it for the
-    /// cancellation of its run.
+    /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need any
+    /// Workspace, while it has the finalizer. One that the watch lacks needs it for the cancellation of its run.
     pub fn needs(&self, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
         match self {
             Self::Active(run) => workspace_of(run) == *key && needs_workspace(run, base_url),
@@ -130,7 +116,6 @@ fn workspace_of(run: &Run) -> WorkspaceKey {
 /// An entry before and after an event.
 #[derive(Debug)]
 pub struct Change {
-    /// Its uid.
     pub uid: Arc<str>,
     /// `None`: it is new.
     pub old: Option<Known>,
@@ -164,12 +149,10 @@ pub struct RunStore(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     runs: HashMap<Arc<str>, Known>,
-    /// The lists in progress.
     lists: HashMap<Scope, HashMap<Arc<str>, Known>>,
 }
 
 impl RunStore {
-    /// What is known of the Run with this uid.
     pub fn get(&self, uid: &str) -> Option<Known> {
         lock(&self.0).runs.get(uid).cloned()
     }
@@ -179,7 +162,6 @@ impl RunStore {
         lock(&self.0).lists.insert(scope.clone(), HashMap::new());
     }
 
-    /// Adds a Run of the list.
     pub fn list(&self, scope: &Scope, mut known: Known) {
         let mut table = lock(&self.0);
         let Entries { runs, lists } = &mut *table;
@@ -239,12 +221,15 @@ impl RunStore {
         replace(&mut table.runs, Arc::from(uid), last.map(Known::Gone))
     }
 
-    /// Removes a Run that the watch lacks, if nothing is left to do for it: `over` says so, and forgets it. In one step:
-    /// the watch may show it again.
-    pub fn forget(&self, uid: &str, over: impl FnOnce() -> bool) -> Option<Change> {
+    /// Removes a Run that the watch lacks, for which nothing is left to do. In one step with `forget`: the watch may show
+    /// it again.
+    pub fn forget(&self, uid: &str, forget: impl FnOnce()) -> Option<Change> {
         let mut table = lock(&self.0);
         let gone = matches!(table.runs.get(uid), Some(Known::Gone(_)));
-        (gone && over()).then(|| replace(&mut table.runs, Arc::from(uid), None))
+        gone.then(|| {
+            forget();
+            replace(&mut table.runs, Arc::from(uid), None)
+        })
     }
 
     /// Strips a Run for which nothing is left to do. False if another version of it is here.
@@ -261,7 +246,6 @@ impl RunStore {
         same
     }
 
-    /// Looks at every Run.
     pub fn each(&self, look: impl FnMut(&Known)) {
         lock(&self.0).runs.values().for_each(look);
     }
@@ -299,7 +283,6 @@ impl RunStore {
     }
 }
 
-/// Replaces an entry.
 fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known>) -> Change {
     let old = match &new {
         Some(known) => runs.insert(Arc::clone(&uid), known.clone()),
@@ -311,13 +294,11 @@ fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known
 /// Runs whose Workspace or namespace has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Whose {
-    /// Those of one Workspace.
     Workspace(WorkspaceKey),
     /// Those of every `ClusterWorkspace` in one namespace.
     Tenants(String),
     /// Those of every `ClusterWorkspace`.
     AllTenants,
-    /// All.
     All,
 }
 
@@ -329,7 +310,6 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// Asks for the Runs of `whose` to be reconciled.
     pub fn ask(&self, whose: Whose) {
         lock(&self.asked).insert(whose);
         self.more.notify_one();

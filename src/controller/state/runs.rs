@@ -10,7 +10,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 use crate::api::{Contract, Run};
 use crate::clock::{now, wall};
 use crate::decide::{
-    Memory, ReportContext, Stream,
+    Memory, Report, ReportContext, Stream,
     turn::{Outcome, Step, TrackedRun},
 };
 use crate::util::lock;
@@ -20,13 +20,9 @@ use super::{call_limiter::CallPermit, places::Queued};
 /// A call that waits longer is shown in the status.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(15);
 
-/// The table of tracked Runs.
 #[derive(Default)]
-pub struct TrackedRuns {
-    entries: Mutex<HashMap<String, Arc<RunEntry>>>,
-}
+pub struct TrackedRuns(Mutex<HashMap<String, Arc<RunEntry>>>);
 
-/// One tracked Run.
 pub struct RunEntry {
     pub uid: String,
     pub namespace: String,
@@ -38,26 +34,20 @@ pub struct RunEntry {
 
 /// The mutable state of an entry. Locked briefly, never across an await.
 pub struct State {
-    /// The Run's memory and what is in flight for it.
     pub run: TrackedRun<Run>,
-    /// The event stream's task.
     pub stream: StreamTask,
-    /// The stream's state for policy.
     pub streaming: Stream,
     /// The resourceVersion whose reconcile panicked; it is not reconciled again.
     pub panicked_at_version: Option<String>,
     /// The place in the queue for a call, or the permit that was granted for it.
     pub place: Option<Queued<CallPermit>>,
-    /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
 }
 
-/// The task that follows a Run's events.
 #[derive(Default)]
 pub struct StreamTask {
-    /// Number of the latest task.
     number: u64,
     /// That task, while it is wanted and has not ended.
     running: Option<AbortHandle>,
@@ -90,7 +80,7 @@ impl TrackedRuns {
     /// The entry of an object; created if missing.
     pub fn entry(&self, run: &Run) -> Arc<RunEntry> {
         let uid = run.uid().unwrap_or_default();
-        let mut entries = lock(&self.entries);
+        let mut entries = lock(&self.0);
         let entry = entries.entry(uid.clone()).or_insert_with(|| {
             let state = State {
                 run: TrackedRun::new(Memory::of(run)),
@@ -112,24 +102,20 @@ impl TrackedRuns {
         Arc::clone(entry)
     }
 
-    /// The entry of an object, if there is one.
     pub fn get(&self, uid: &str) -> Option<Arc<RunEntry>> {
-        lock(&self.entries).get(uid).cloned()
+        lock(&self.0).get(uid).cloned()
     }
 
-    /// Every entry.
     pub fn all(&self) -> Vec<Arc<RunEntry>> {
-        lock(&self.entries).values().cloned().collect()
+        lock(&self.0).values().cloned().collect()
     }
 
-    /// Number of entries.
     pub fn count(&self) -> usize {
-        lock(&self.entries).len()
+        lock(&self.0).len()
     }
 
-    /// Forgets an object and ends its tasks.
     pub fn forget(&self, uid: &str) {
-        let entry = lock(&self.entries).remove(uid);
+        let entry = lock(&self.0).remove(uid);
         if let Some(entry) = entry {
             entry.close_stream();
             entry.stop_waiting();
@@ -159,7 +145,6 @@ impl RunEntry {
         })
     }
 
-    /// Records what became of a step.
     pub fn took(&self, step: &Step, mut outcome: Outcome<Run>, with: ReportContext<'_>) {
         self.with(|state| {
             if let Outcome::Written(run) = &mut outcome {
@@ -172,6 +157,12 @@ impl RunEntry {
             }
             state.run.took(step, outcome, with);
         });
+    }
+
+    /// Records something about the event stream in memory.
+    pub fn record(&self, contract: &Contract, learned: Report) {
+        let with = self.report_context(contract, 0);
+        self.with(|state| state.run.memory.record(learned, with));
     }
 
     /// Inputs for recording something about this Run in memory now. `session`: the number of the one it was learnt in.
@@ -211,7 +202,6 @@ impl RunEntry {
         drop(unwanted);
     }
 
-    /// Ends the stream's task, if there is one.
     pub fn close_stream(&self) {
         let unwanted = self.with(|state| {
             state.streaming = Stream::Closed;

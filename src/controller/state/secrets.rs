@@ -13,7 +13,6 @@ use crate::util::lock;
 /// Limit on watches at the same time: one can filter by only one name.
 const WATCHES: usize = 32;
 
-/// A Secret by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretName {
     pub namespace: String,
@@ -33,9 +32,7 @@ pub enum Read {
 /// One watch: the Secrets of one name within a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Watched {
-    /// Its scope.
     pub scope: Scope,
-    /// The name that it filters by.
     pub name: String,
 }
 
@@ -52,11 +49,7 @@ impl Watched {
     }
 
     fn shows(&self, secret: &SecretName) -> bool {
-        let here = match &self.scope {
-            Scope::All => true,
-            Scope::Namespace(namespace) => *namespace == secret.namespace,
-        };
-        here && self.name == secret.name
+        self.scope.covers(&secret.namespace) && self.name == secret.name
     }
 }
 
@@ -66,7 +59,6 @@ struct Watch {
     task: AbortHandle,
 }
 
-/// All named Secrets.
 #[derive(Default)]
 pub struct SecretTable {
     table: Mutex<Named>,
@@ -81,7 +73,6 @@ struct Named {
 }
 
 impl SecretTable {
-    /// Sets the Secrets that a Workspace names.
     pub fn name(&self, workspace: &WorkspaceKey, secrets: BTreeSet<SecretName>) {
         let mut table = lock(&self.table);
         let named = table.named.entry(workspace.clone()).or_default();
@@ -150,7 +141,6 @@ impl SecretTable {
         secrets.filter(|secret| !watched(secret)).cloned().collect()
     }
 
-    /// Records that a watch has listed, or failed.
     pub fn set_listed(&self, watched: &Watched, listed: bool) {
         if let Some(watch) = lock(&self.table).watches.get_mut(watched) {
             watch.listed = listed;

@@ -1,7 +1,5 @@
-//! The Workspaces: their state for their Runs, when each is checked and what its checks keep, and its deletion.
-//!
-//! The verified sessions are in memory only. They are authoritative, not a Workspace's status: only this process has the
-//! service's answer for its exact token.
+//! The Workspaces: their state for their Runs, when each is checked and what its checks keep, and its deletion. Verified
+//! sessions are in memory only, and count more than a status: only this process has the answer for its exact token.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,20 +22,14 @@ use super::call_limiter::CallLimiter;
 
 /// A client and the token that it was verified with.
 pub struct ClientSession {
-    /// The client for the Workspace's base URL.
     pub client: Client,
-    /// The credentials of its calls.
     pub credentials: Credentials,
-    /// The session's number.
     pub number: u64,
-    /// The limit on its calls.
     pub limiter: Arc<CallLimiter>,
 }
 
-/// State of a Workspace, and the session that its Runs use.
 #[derive(Clone)]
 pub struct WorkspaceState {
-    /// View for policy.
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
     pub session: Option<Arc<ClientSession>>,
@@ -61,7 +53,6 @@ impl WorkspaceState {
         }
     }
 
-    /// A verified Workspace.
     pub fn ready(verified: Session, session: Arc<ClientSession>) -> Self {
         Self {
             place: Some(Arc::new(verified.resolved.clone())),
@@ -87,7 +78,6 @@ const API_REQUESTS: usize = 32;
 /// Workspaces released at the same time: each lists all Runs that could need it.
 const REMOVALS: usize = 4;
 
-/// The places for the calls of checks.
 pub struct CheckPlaces {
     all: Semaphore,
     /// Those of the origins that are being called or waited for.
@@ -115,17 +105,13 @@ impl CheckPlaces {
     }
 }
 
-/// The table of Workspaces, and what they share.
 pub struct Workspaces {
     entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
     sessions: AtomicU64,
-    /// The connections to services.
     pub http: HttpPool,
-    /// The places for the calls of their checks.
     pub check_places: CheckPlaces,
     /// Limit on their requests to the API server.
     pub api_requests: Semaphore,
-    /// Limit on their releases.
     pub removals: Semaphore,
 }
 
@@ -147,12 +133,11 @@ impl Default for Workspaces {
 
 /// One Workspace in this process: its state for the Runs, its checks, and its deletion.
 pub struct WorkspaceEntry {
-    /// Its name.
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
     checks: Mutex<Checks>,
     /// The first intents that are being written. Closed during its deletion: none begins.
-    submissions: TaskTracker,
+    pub submissions: TaskTracker,
 }
 
 impl Workspaces {
@@ -161,7 +146,6 @@ impl Workspaces {
         Arc::clone(entry(&mut lock(&self.entries), key))
     }
 
-    /// The entry of a Workspace, if there is one.
     pub fn get(&self, key: &WorkspaceKey) -> Option<Arc<WorkspaceEntry>> {
         lock(&self.entries).get(key).cloned()
     }
@@ -174,7 +158,6 @@ impl Workspaces {
         )
     }
 
-    /// Subscribes to the state of a Workspace.
     pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<Arc<WorkspaceState>> {
         // Under the lock: an entry with a subscriber is not forgotten.
         entry(&mut lock(&self.entries), key).state.subscribe()
@@ -195,7 +178,6 @@ impl Workspaces {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Every Workspace with an entry.
     pub fn all(&self) -> Vec<Arc<WorkspaceEntry>> {
         lock(&self.entries).values().cloned().collect()
     }
@@ -229,7 +211,6 @@ fn entry<'a>(
 }
 
 impl WorkspaceEntry {
-    /// The state for its Runs.
     pub fn state(&self) -> Arc<WorkspaceState> {
         Arc::clone(&self.state.borrow())
     }
@@ -254,8 +235,8 @@ impl WorkspaceEntry {
         f(&mut lock(&self.checks))
     }
 
-    /// Records a suspicion about the session `number`, raised by a Run's call. Returns whether it requires a check of
-    /// the Workspace. A rejected token is used for no call until a check succeeds; open streams stay open.
+    /// Records a suspicion about the session `number`. Returns whether it requires a check of the Workspace. A rejected
+    /// token is used for no call until a check succeeds; open streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
             |state: &WorkspaceState| state.session.as_ref().is_some_and(|s| s.number == number);
@@ -279,16 +260,6 @@ impl WorkspaceEntry {
         self.submissions.close();
         self.submissions.is_empty()
     }
-
-    /// Admits first submissions: the Workspace is not being deleted.
-    pub fn open_submissions(&self) {
-        self.submissions.reopen();
-    }
-
-    /// Whether first submissions are not admitted.
-    pub fn submissions_closed(&self) -> bool {
-        self.submissions.is_closed()
-    }
 }
 
 /// A suspicion triggers a check at most this often, however many Runs raise it.
@@ -296,17 +267,12 @@ const SUSPICIONS_APART: Duration = Duration::from_secs(1);
 /// Reconnecting event streams trigger a check at most this often, however many they are.
 const RECONNECTS_APART: Duration = Duration::from_secs(30);
 
-/// The last check.
 pub struct LastCheck {
     pub uid: String,
     pub generation: i64,
-    /// Whether the Workspace was found Ready.
     pub ready: bool,
-    /// Whether the check failed and was passed over.
     pub failure_ignored: bool,
-    /// Time of its end.
     pub at: Timestamp,
-    /// Time of the next regular check.
     pub next: Timestamp,
 }
 
@@ -318,7 +284,6 @@ pub struct Checks {
     suspected: bool,
     /// A check is due at once: a Secret that the Workspace names has changed, or the last check had no result.
     pub due_at_once: bool,
-    /// Failed checks in a row.
     pub failures: u32,
     /// Time since which no call can be made, by the checks.
     trouble: Option<Timestamp>,
@@ -337,7 +302,6 @@ pub struct LastGood {
     /// The Workspace and base URL that they were verified for.
     pub verified: Verified,
     pub token: Token,
-    /// The CA bundle, if the Workspace names one.
     pub ca_pem: Option<Vec<u8>>,
 }
 
@@ -369,8 +333,7 @@ impl Checks {
         self.suspected = false;
     }
 
-    /// Records the end of a check. Returns whether it was the first of this spec: fields that the check doesn't read
-    /// may have changed, too.
+    /// Records the end of a check. Returns whether it was the first of this spec: other fields may have changed, too.
     pub fn done(&mut self, checked: LastCheck) -> bool {
         self.failures = if checked.ready {
             0
@@ -397,7 +360,6 @@ impl Checks {
         sooner
     }
 
-    /// Whether the last check failed and was passed over.
     pub fn failure_ignored(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }

@@ -32,13 +32,10 @@ use super::{
     secrets,
 };
 
-/// Inputs of a check's calls.
 pub(crate) struct Prepared {
-    /// The client.
     pub client: Client,
     /// The token, and the workspace that it is meant for.
     pub credentials: Credentials,
-    /// The values to keep if the check succeeds.
     pub good: LastGood,
 }
 
@@ -120,13 +117,11 @@ impl<K: Kind> Subject<'_, K> {
             Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
         })?;
         let ca_pem = match spec.ca_secret() {
-            Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
-                Ok(pem) => Some(pem),
-                Err(why) => {
-                    let last = last_good.and_then(|good| good.ca_pem);
-                    Some(last_if_deleted(why, last, check)?)
-                }
-            },
+            Some((name, entry)) => {
+                let pem = secrets::read(ctx, key, &named(name), entry).await;
+                let last = last_good.and_then(|good| good.ca_pem);
+                Some(pem.or_else(|why| last_if_deleted(why, last, check))?)
+            }
             None => None,
         };
         let client = self.client(base_url, ca_pem.clone())?;
@@ -306,12 +301,8 @@ impl<K: Kind> Subject<'_, K> {
         assessment: &Assessment,
     ) -> WorkspaceState {
         let (ctx, entry) = (self.ctx, self.entry);
-        let Prepared {
-            client,
-            credentials,
-            good,
-        } = prepared;
-        entry.checks(|checks| checks.verified(good));
+        let credentials = prepared.credentials;
+        entry.checks(|checks| checks.verified(prepared.good));
         let resolved = ResolvedWorkspace {
             kind: entry.key.kind,
             name: entry.key.name.clone(),
@@ -333,7 +324,7 @@ impl<K: Kind> Subject<'_, K> {
         let same = same.filter(|_| current.view.serves(&resolved));
         let number = same.map_or_else(|| ctx.workspaces.next_session(), |session| session.number);
         let session = Arc::new(ClientSession {
-            client,
+            client: prepared.client,
             credentials,
             number,
             limiter,

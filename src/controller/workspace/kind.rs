@@ -1,26 +1,25 @@
-//! The two kinds of Workspace in the controller, and one Workspace in its reconcile.
+//! The two kinds of Workspace in the controller, which namespaces may use one, and one Workspace in its reconcile.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 use serde::Serialize;
 
-use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey};
+use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey, WorkspaceKind};
 use crate::controller::{
-    apiserver::{Maybe, Object},
-    context::Context,
+    apiserver::{Maybe, Object, find},
+    context::{Context, NamespaceMeta},
     state::workspaces::WorkspaceEntry,
 };
 
 /// A kind of Workspace, with its API and the namespace of its Secrets.
 pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
-    /// The API for an object of this kind in this namespace.
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
 
     /// The objects of this kind; one store per watched scope.
     fn stores(ctx: &Context) -> &[Store<Maybe<Self>>];
 
-    /// Namespace of the Secrets of an object with this key.
     fn secret_namespace(ctx: &Context, key: &WorkspaceKey) -> String;
 }
 
@@ -52,7 +51,6 @@ impl Kind for ClusterWorkspace {
     }
 }
 
-/// The key of an object of this kind.
 pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
     WorkspaceKey {
         kind: K::KIND,
@@ -61,10 +59,34 @@ pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
     }
 }
 
+/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not known, a
+/// moment after its first Run, or if the store lacks the Workspace, whose session may exist a moment longer.
+pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
+    // If ClusterWorkspaces are not served, their view shows that instead.
+    if key.kind == WorkspaceKind::Workspace || ctx.caches.cluster_workspaces.is_empty() {
+        return Some(true);
+    }
+    let workspace = find(&ctx.caches.cluster_workspaces, "", &key.name)?;
+    let workspace = workspace.good()?;
+    let found = namespace_meta(ctx, namespace)?;
+    Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
+        tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");
+        false
+    }))
+}
+
+/// Whether a namespace is known to be terminating: nothing can be created in it. False if namespaces are not watched.
+pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
+    namespace_meta(ctx, namespace).is_some_and(|found| found.meta().deletion_timestamp.is_some())
+}
+
+fn namespace_meta(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
+    find(&ctx.caches.namespaces, "", namespace)
+}
+
 /// A Workspace in its reconcile.
 pub(crate) struct Subject<'a, K> {
     pub(crate) ctx: &'a Context,
-    /// The version that is reconciled.
     pub(crate) workspace: &'a K,
     /// What this process has of it.
     pub(crate) entry: &'a WorkspaceEntry,
@@ -79,7 +101,6 @@ impl<K: Kind> Subject<'_, K> {
         self.workspace.meta().generation.unwrap_or_default()
     }
 
-    /// Whether it is being deleted.
     pub(crate) fn deleting(&self) -> bool {
         self.workspace.meta().deletion_timestamp.is_some()
     }

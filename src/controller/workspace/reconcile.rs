@@ -4,18 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{self, Reason};
+use kube::Api;
+
+use crate::api::{self, Reason, Run};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
-        BadObject, Maybe,
+        self, BadObject, Maybe, Scope,
         patch::{self, WriteError},
         reconciler::{Action, ReconcileError, Reconciled},
     },
     context::Context,
     enqueue, leader,
     state::{
-        run_store::Whose,
+        run_store::{Known, Whose},
         secrets::SecretName,
         workspaces::{Checks, LastCheck, WorkspaceEntry, WorkspaceState},
     },
@@ -24,8 +26,9 @@ use crate::controller::{
 use crate::decide::{
     self, WorkspaceView,
     delays::{self, later},
-    workspace::{self, Obstacle, assess},
+    workspace::{self, LISTED_RUNS, Obstacle, assess},
 };
+use crate::service::BaseUrl;
 
 use super::kind::{Kind, Subject, key_of};
 
@@ -40,7 +43,11 @@ const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Longest pause before the next attempt to release a Workspace that is being deleted.
 const BEING_DELETED: Duration = Duration::from_secs(30);
 
-/// Reconciles one Workspace.
+/// Time limit of one page of a list; a list of everything may have thousands of pages.
+const A_PAGE: Duration = Duration::from_mins(1);
+/// Names of Runs to find: one more than a message names, so that it can show that there are others.
+const NAMED: usize = LISTED_RUNS + 1;
+
 pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
     // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
@@ -70,11 +77,7 @@ async fn show_undecodable<K: Kind>(
         "its fields can't be read; correct them, or apply the CRDs of this operator's version.";
     set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
-    let generation = bad.metadata.generation.unwrap_or_default();
-    let status = |stored, what: &str| {
-        decide::conditions::undecodable_workspace(stored, what, generation, wall())
-    };
-    undecodable::show(ctx, &api, bad, status).await
+    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_workspace).await
 }
 
 /// Sets the Workspace to not Ready without a check; its Runs wait.
@@ -92,7 +95,7 @@ impl<K: Kind> Subject<'_, K> {
         // 3. Watch the Secrets that it names.
         self.watch_secrets();
         if !self.deleting() {
-            self.entry.open_submissions();
+            self.entry.submissions.reopen();
         }
         // 4. Add the finalizer: without it the Workspace could be deleted while its Runs need it.
         let written = match self.add_finalizer().await {
@@ -209,10 +212,7 @@ impl<K: Kind> Subject<'_, K> {
         let attempts = entry.checks(|checks| checks.failures).saturating_add(1);
         let (stored, contract) = (self.workspace.stored(), &ctx.config.contract);
         let assessment = assess(stored, &check, generation, attempts, contract, wall());
-        let waits = check
-            .waits_for
-            .as_ref()
-            .is_some_and(|runs| !runs.is_empty());
+        let waits = matches!(&check.waits_for, Some(runs) if !runs.is_empty());
         let failure_ignored = workspace::ignores_failure(&check, standing);
         let (pause, error) = if failure_ignored {
             (self.ignore_first_failure(&check, &assessment), None)
@@ -244,5 +244,64 @@ impl<K: Kind> Subject<'_, K> {
             ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
         }
         (pause, error)
+    }
+}
+
+/// A Workspace outlives the Runs that need it: no Run can begin between the last look and the removal of its finalizer.
+impl<K: Kind> Subject<'_, K> {
+    /// Sorted names of the first Runs that need this Workspace by the store, also of deleted ones. For a
+    /// `ClusterWorkspace` with their namespaces. Empty if there are none.
+    pub(crate) fn needed_by(&self) -> Vec<String> {
+        let base_url = self.pinned_base_url();
+        let (runs, key) = (&self.ctx.runs, &self.entry.key);
+        runs.still_needing(key, base_url.as_deref(), NAMED)
+    }
+
+    /// Removes the finalizer of a Workspace that is being deleted, if no Run needs it by the stores, and then by a live
+    /// list, since a store may be behind. Returns whether it was removed; if not, it is tried again when a Run has ended.
+    pub(crate) async fn release_if_unused(&self) -> Result<bool, ReconcileError> {
+        let no_submission = self.entry.close_submissions();
+        if !no_submission || !self.needed_by().is_empty() {
+            return Ok(false);
+        }
+        // The semaphore is never closed.
+        let _one = self.ctx.workspaces.removals.acquire().await.ok();
+        if self.needed_live().await? {
+            return Ok(false);
+        }
+        match patch::write_finalizer(&self.api(), self.workspace, false).await {
+            Ok(_) | Err(WriteError::Gone) => Ok(true),
+            // After a conflict, most likely its status was written a moment ago.
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The Workspace's base URL, allowed or not, in the form to which Runs are pinned. `None` if neither the Workspace
+    /// nor the operator names one.
+    fn pinned_base_url(&self) -> Option<String> {
+        let url = self.base_url()?;
+        Some(BaseUrl::normalised(url).unwrap_or_else(|| url.to_owned()))
+    }
+
+    async fn needed_live(&self) -> Result<bool, apiserver::ListError> {
+        let (key, base_url) = (&self.entry.key, self.pinned_base_url());
+        let scopes = if key.namespace.is_empty() {
+            Scope::of(&self.ctx.config.namespaces)
+        } else {
+            vec![Scope::Namespace(key.namespace.clone())]
+        };
+        let mut needed = false;
+        for scope in scopes {
+            let api: Api<Run> = scope.api(self.ctx.client.clone());
+            let list = apiserver::list(&api, None, A_PAGE, |run| {
+                needed = Known::from(run).needs(key, base_url.as_deref());
+                needed
+            });
+            list.await?;
+            if needed {
+                break;
+            }
+        }
+        Ok(needed)
     }
 }

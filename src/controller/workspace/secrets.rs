@@ -1,9 +1,6 @@
 //! Reads the Secrets that Workspaces name, one key at a time, and detects their changes: by a watch of the name, or by a
-//! read every 30 s where RBAC forbids the watch or 32 are open. Both see only metadata.
-//!
-//! # Guarantees
-//! - At most 32 watches, and 20 reads a second: beyond 600 Secrets without a watch a round takes longer than 30 s.
-//!   After a 401 a Secret is read at once, out of turn.
+//! read every 30 s where RBAC forbids the watch or 32 are open. Both see only metadata. At most 20 reads a second: beyond
+//! 600 Secrets without a watch a round takes longer. After a 401 a Secret is read at once, out of turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,9 +21,8 @@ use crate::controller::{
 use crate::decide::{conditions::Why, delays};
 use crate::util::error_chain;
 
-use super::namespaces;
+use super::kind;
 
-/// Time limit of a read.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Time between two reads of a Secret that no watch shows.
 const ROUND: Duration = Duration::from_secs(30);
@@ -69,7 +65,7 @@ pub async fn read(
         }
         Ok(Ok(None)) => {
             note(Read::Version(None));
-            let todo = if namespaces::terminating(ctx, namespace) {
+            let todo = if kind::terminating(ctx, namespace) {
                 ", which is being deleted, so that it can't be created there.".to_owned()
             } else {
                 format!("; create it with the key {entry}.")
@@ -160,11 +156,10 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
         let mut listed = false;
         let error = watch_until_error(&ctx, &watched, &mut listed).await;
         ctx.secrets.set_listed(&watched, false);
-        failures = if listed {
-            1
-        } else {
-            failures.saturating_add(1)
-        };
+        if listed {
+            failures = 0;
+        }
+        failures = failures.saturating_add(1);
         let forbidden = apiserver::http_status(&error) == Some(403);
         if !forbidden {
             tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %error_chain(&error), "the watch of a Secret failed; restarting it");

@@ -1,18 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-use std::cell::Cell;
-
 use serde_json::{Value, json};
 
 use crate::api::names;
 use crate::controller::state::fixtures::{intent, keyed, merged, phase, run};
 
 use super::*;
-
-thread_local! {
-    /// Number of Runs that a lookup has read.
-    pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
-}
 
 fn known(name: &str, fields: Value) -> Known {
     run(name, fields).into()
@@ -148,36 +141,6 @@ fn each_end_of_a_run_frees_the_key_for_the_next_one() {
         freed, in_order,
         "and then the copy, which may have been asked to submit"
     );
-}
-
-/// Proves: P-key-in-use
-#[test]
-fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
-    let keys = Keys::default();
-    let mut table = lock(&keys.0);
-    let mut put = |key: &str, uid: &str, claim| {
-        let place = ("team".to_owned(), key.to_owned());
-        let created = created(run(uid, keyed(2026)).good().unwrap());
-        let rank = (claim, created, Arc::from(uid));
-        table.replace(uid, uid, Some((place, rank)));
-    };
-    for n in 0..50_000 {
-        put(&format!("key-{n}"), &format!("own-{n}"), KeyClaim::Holds);
-        put("k", &format!("shared-{n:05}"), KeyClaim::Waits);
-    }
-    drop(table);
-    let looks = |name: &str, fields| {
-        LOOKS.set(0);
-        (holder(&keys, name, fields), LOOKS.get())
-    };
-    let one = || json!({"spec": {"idempotencyKey": "key-77"}});
-    let held = |name: &str| Some(name.to_owned());
-    assert_eq!(looks("own-77", one()), (None, 1));
-    assert_eq!(looks("late", one()), (held("own-77"), 1));
-    let first = held("shared-00000");
-    assert_eq!(looks("shared-49999", keyed(2026)), (first, 1));
-    // Itself, and the next of them.
-    assert_eq!(looks("shared-00000", keyed(2026)), (None, 2));
 }
 
 /// Proves: P-key-in-use

@@ -117,7 +117,7 @@ fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     assert_eq!(workspaces.all().len(), 1, "the one that is followed");
     assert!(!Arc::ptr_eq(&before, &limiter(&entry)));
     assert_eq!(entry.checks(|checks| checks.failed_writes), 0);
-    assert!(!entry.submissions_closed());
+    assert!(!entry.submissions.is_closed());
     drop(followed);
 }
 
@@ -134,7 +134,7 @@ fn a_deletion_blocks_submissions_and_awaits_those_in_flight() {
     assert!(!entry.close_submissions());
     drop(first);
     assert!(entry.close_submissions(), "none is in flight now");
-    entry.open_submissions();
+    entry.submissions.reopen();
     assert!(workspaces.begin_submission(&key()).is_some());
 }
 
@@ -213,17 +213,6 @@ fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
         assert!(!checks.reconnected(soon));
     }
     assert_eq!(due_at(&mut checks, after), None, "the check is due");
-}
-
-/// Proves: P-workspace-check
-#[test]
-fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
-    let start = Timestamp::UNIX_EPOCH;
-    let mut checks = checked(start);
-    let late = later(start, Duration::from_mins(2));
-    assert!(checks.reconnected(late));
-    assert_eq!(due_at(&mut checks, late), None);
-    assert!(!checks.reconnected(late), "it is asked for already");
 }
 
 /// Proves: P-workspace-check
