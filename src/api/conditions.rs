@@ -9,18 +9,16 @@ use super::limits;
 
 /// An enum of words of the API, each a variant of the same name.
 macro_rules! words {
-    ($(#[$meta:meta])+ pub enum $name:ident { $($(#[$attribute:meta])+ $word:ident,)+ }) => {
+    ($(#[$meta:meta])+ pub enum $name:ident { $($(#[$attribute:meta])* $word:ident,)+ }) => {
         $(#[$meta])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
-            $($(#[$attribute])+ $word,)+
+            $($(#[$attribute])* $word,)+
         }
 
         impl $name {
-            /// Every one.
             pub const ALL: &'static [Self] = &[$(Self::$word,)+];
 
-            /// The word.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => stringify!($word),)+
@@ -34,7 +32,6 @@ pub(super) use words;
 words! {
     /// The conditions of a Run and of a Workspace.
     pub enum ConditionType {
-        /// The service returned a runId.
         Accepted,
         /// The mirror of the run is up to date.
         Synced,
@@ -44,48 +41,34 @@ words! {
         Complete,
         /// The run failed, as in a batch/v1 Job.
         Failed,
-        /// The requirement of GitOps health.
         Ready,
-        /// The operator is working towards Ready.
         Reconciling,
         /// Nothing more happens until a person acts.
         Stalled,
-        /// The service's API version is one that the contract file accepts.
         VersionVerified,
-        /// The service accepted the token and named its workspace.
         Authenticated,
     }
 }
 
 words! {
-    /// Reason of a condition: a closed list, so that people and alerts can rely on it.
+    /// Reason of a condition: a closed list, so that people and alerts can rely on it. docs/reasons.md has them all.
     #[derive(Deserialize, Serialize)]
     pub enum Reason {
-        /// `spec.suspend` delays the submission.
         Suspended,
-        /// The Workspace that the Run refers to doesn't exist.
         WorkspaceNotFound,
-        /// The Workspace is not Ready; its own status has the reason.
         WorkspaceNotReady,
-        /// The Workspace is being deleted and takes no new Runs.
         WorkspaceDeleting,
-        /// The Workspace's `spec.suspend` blocks new submissions.
         WorkspaceSuspended,
-        /// The Workspace can't be read by its schema.
         WorkspaceInvalid,
-        /// The Run can't be read by its schema.
         RunInvalid,
-        /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
         NamespaceNotAllowed,
         /// A call failed in a way that is retried with the same key.
         Retrying,
         /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
         RateLimited,
-        /// The service returned a runId.
         Submitted,
         /// The service refused exactly this create for good; the Run has ended.
         CreateRefused,
-        /// The service answered 403.
         Forbidden,
         /// 409: an approval is missing (rule 9).
         ApprovalConflict,
@@ -107,7 +90,6 @@ words! {
         SubmissionUnknown,
         /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
         Restored,
-        /// Another live Run holds the same `spec.idempotencyKey`.
         KeyInUse,
         /// The Workspace has another base URL than the one that the Run is pinned to.
         WorkspaceChanged,
@@ -117,57 +99,34 @@ words! {
         BodyChanged,
         /// The service returned another runId than the known one.
         RunIdConflict,
-        /// The run is at the service.
         Active,
-        /// A cancellation was requested.
         Cancelling,
-        /// The service refused the cancellation.
         CancelRefused,
-        /// The run succeeded.
         Succeeded,
-        /// The run failed.
         Failed,
-        /// The run was cancelled as requested.
         Cancelled,
         /// The run was cancelled, and not by this object.
         CancelledElsewhere,
-        /// `activeDeadlineSeconds` passed and the run was cancelled.
         DeadlineExceeded,
-        /// The service no longer knows the run.
         RunNotFound,
-        /// The mirror is up to date.
         Mirrored,
         /// The mirror is up to date, by polls: there is no place for the run's event stream.
         Polled,
-        /// The service can't be reached, or answers with errors.
         ServiceUnavailable,
-        /// The service rejected the token.
         Unauthorized,
-        /// The Secret doesn't exist.
         SecretNotFound,
-        /// The Secret has no such key.
         SecretKeyNotFound,
-        /// The operator may not read the Secret.
         SecretForbidden,
-        /// The token is empty, has several lines, or doesn't fit into a header.
         TokenMalformed,
         /// The token looks like the key of a model provider (rule 6).
         TokenIsProviderKey,
-        /// The CA bundle can't be read.
         CaInvalid,
-        /// The base URL is missing, malformed or not on the allow-list.
         BaseUrlNotAllowed,
-        /// The service's version is one that the contract file accepts.
         VersionAccepted,
-        /// The service's version is not one that the contract file accepts.
         VersionNotAccepted,
-        /// The service named the workspace of the token.
         Identified,
-        /// The service acts for another workspace than `spec.workspaceId`.
         WorkspaceMismatch,
-        /// The Workspace answered for its token.
         Verified,
-        /// The check is in progress.
         Checking,
     }
 }
@@ -203,11 +162,9 @@ impl JsonSchema for Reason {
 /// Content of a condition, before it is merged into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// The condition.
     pub kind: ConditionType,
     /// `None` removes the condition: by Kubernetes' convention, absent means that it does not apply.
     pub status: Option<bool>,
-    /// The reason.
     pub reason: Reason,
     /// One sentence that a person can act on. No times or counters: each change of one would cost a write.
     pub message: String,
@@ -247,12 +204,10 @@ pub fn set(
     }
 }
 
-/// The condition `kind`, if it is present.
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|c| c.type_ == kind.as_str())
 }
 
-/// Whether the condition `kind` is present and True.
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|c| c.status == "True")
 }

@@ -13,15 +13,12 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// The Run that this intent was written for.
     pub uid: String,
-    /// The Workspace that the run is submitted to.
     pub workspace: ResolvedWorkspace,
     /// The idempotency key (rule 1).
     pub key: String,
     /// SHA-256 of the body, hexadecimal.
     pub sha256: String,
-    /// The version of the serializer that makes the body.
     pub serializer: u32,
     /// Time at which the first POST of this key became possible; `keyRetention` counts from it.
     pub time: Timestamp,
@@ -37,16 +34,13 @@ pub struct Intent {
     pub end: Option<End>,
 }
 
-/// The end of a Run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "StoredEnd")]
 pub struct End {
     /// The service's identifier; absent if the Run ended without a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The terminal phase.
     pub phase: Phase,
-    /// The reason of the Finished condition.
     pub reason: Reason,
 }
 
@@ -75,7 +69,6 @@ impl From<StoredEnd> for End {
 pub enum IntentRecord {
     /// No annotation: no POST was ever made for this object, unless it was removed by an edit.
     Absent,
-    /// Written for this same object.
     Own(Box<Intent>),
     /// Written for another uid: a restored backup or a copied manifest.
     Foreign,
@@ -84,7 +77,6 @@ pub enum IntentRecord {
 }
 
 impl IntentRecord {
-    /// The intent, if it was written for this object.
     pub fn own(self) -> Option<Intent> {
         match self {
             Self::Own(intent) => Some(*intent),

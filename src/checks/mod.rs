@@ -21,7 +21,7 @@ use crate::util::error_chain;
 
 pub use cluster::{KubernetesVersion, MINIMUM, api_server};
 pub use operator::{Deployed, at_work};
-pub use service::{Target, TargetError, Trial};
+pub use service::{Target, Trial};
 pub use workspaces::{Workspaces, workspaces};
 
 /// Longest wait for one answer of the API server's: a person waits for the command.
@@ -32,13 +32,10 @@ const PAGE: u32 = 500;
 /// Why the API server gave no answer that is of use, in kubectl's words.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It refused.
     #[error("Error from server ({}): {}", .0.reason, .0.message)]
     Status(Box<Status>),
-    /// It was not reached, or its answer can't be read.
     #[error("error: the API server gave no answer: {}", error_chain(.0))]
     Failed(#[source] kube::Error),
-    /// It took too long.
     #[error("error: the API server gave no answer within {} s", LONGEST_CALL.as_secs())]
     Slow,
 }
@@ -80,7 +77,6 @@ pub async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T
     }
 }
 
-/// All objects of a kind, page by page.
 pub async fn pages<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Refused>
 where
     K: Clone + fmt::Debug + DeserializeOwned,
@@ -106,13 +102,10 @@ const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's network.";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is true.
     Ok,
     /// It is false, and a person should know; it prevents nothing.
     Warn,
-    /// It is false.
     Fail,
-    /// It could not be tried.
     #[serde(rename = "note")]
     NotTried,
 }
@@ -139,7 +132,6 @@ pub struct Check {
 /// A statement with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The statement.
     #[serde(flatten)]
     pub check: Check,
     /// The verdict.
@@ -156,17 +148,14 @@ impl Check {
         Self { name, title }
     }
 
-    /// It is true.
     pub fn ok(self, saw: impl Into<String>) -> Finding {
         self.finding(Verdict::Ok, saw, None)
     }
 
-    /// It is false.
     pub fn fail(self, saw: impl Into<String>, todo: &'static str) -> Finding {
         self.finding(Verdict::Fail, saw, Some(todo))
     }
 
-    /// It could not be tried.
     pub fn not_tried(self, why: &str) -> Finding {
         self.finding(Verdict::NotTried, format!("Not tried: {why}."), None)
     }
@@ -188,7 +177,6 @@ impl Check {
         }
     }
 
-    /// Any verdict.
     pub fn finding(
         self,
         verdict: Verdict,
@@ -204,7 +192,6 @@ impl Check {
     }
 }
 
-/// One line for people.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verdict, title) = (self.verdict, self.check.title);
@@ -213,7 +200,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Whether no check failed.
 pub fn is_good(findings: &[Finding]) -> bool {
     findings.iter().all(|f| f.verdict != Verdict::Fail)
 }

@@ -28,7 +28,6 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// Reads the Deployment; none if there is none.
     pub async fn read(
         client: &Client,
         namespace: &str,

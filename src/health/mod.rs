@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::Probe;
 
-pub(crate) use certificate::{CertificateError, CertificateFiles, Certificates};
+pub(crate) use certificate::Certificates;
 pub(crate) use secure::SecureMetrics;
 
 /// Serves until shutdown. Fails if a thread or its runtime could not be made.

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authentication::v1::{TokenReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
@@ -36,9 +36,11 @@ use super::server::{
     Answer, ScrapePermit, Scrapes, accept, one_request, refused_method, text, try_again,
 };
 
+const FORBIDDEN: &str = "the token's user may not get the path /metrics\n";
+const UNAUTHORIZED: &str = "a valid token of this cluster is needed: Authorization: Bearer TOKEN\n";
+
 /// Connections at the same time. A few scrapers need one each.
 const CONNECTIONS: usize = 32;
-/// Time for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Time for both reviews of a token, the wait for other tokens' reviews included.
@@ -46,7 +48,6 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Age at which a result is no longer used: a permission that is taken away ends after this time.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// All that the listener needs.
 pub(crate) struct SecureMetrics {
     pub(crate) listener: TcpListener,
     pub(crate) certificates: Certificates,
@@ -55,7 +56,6 @@ pub(crate) struct SecureMetrics {
     pub(crate) client: kube::Client,
 }
 
-/// What the connections share.
 struct Server {
     certificates: Certificates,
     reviews: Reviews,
@@ -118,10 +118,7 @@ impl Server {
                 self.scrapes.serve(permit).await
             }
             Some(Access::Unauthenticated) => unauthorized(),
-            Some(Access::Forbidden) => {
-                let why = "the token's user may not get the path /metrics\n";
-                text(StatusCode::FORBIDDEN, why)
-            }
+            Some(Access::Forbidden) => text(StatusCode::FORBIDDEN, FORBIDDEN),
             None => try_again("the API server could not be asked about the token\n"),
         }
     }
@@ -137,16 +134,12 @@ fn take_token(headers: &mut HeaderMap) -> Option<SecretString> {
 }
 
 fn unauthorized() -> Answer {
-    let mut answer = text(
-        StatusCode::UNAUTHORIZED,
-        "a valid token of this cluster is needed: Authorization: Bearer TOKEN\n",
-    );
+    let mut answer = text(StatusCode::UNAUTHORIZED, UNAUTHORIZED);
     let scheme = HeaderValue::from_static("Bearer");
     answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     answer
 }
 
-/// What the API server lets a token's user do.
 #[derive(Clone, Copy)]
 enum Access {
     Allowed,
@@ -159,7 +152,6 @@ enum Access {
 /// A hash of a token with this process's salt: of no use to anyone who reads it.
 type Key = [u8; 32];
 
-/// Reviews by the API server, and their recent results.
 struct Reviews {
     client: kube::Client,
     salt: [u8; 16],
@@ -227,13 +219,8 @@ impl Reviews {
 
     /// The token's user, if it is valid for this API server.
     async fn authenticate(&self, token: &SecretString) -> kube::Result<Option<UserInfo>> {
-        let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: token.expose_secret().to_owned(),
-                audiences: None,
-            },
-            ..TokenReview::default()
-        };
+        let mut review = TokenReview::default();
+        review.spec.token = token.expose_secret().to_owned();
         let reviews = Api::<TokenReview>::all(self.client.clone());
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
         let status = reviewed.status.filter(|s| s.authenticated == Some(true));
@@ -252,16 +239,15 @@ impl Reviews {
                     path: Some("/metrics".to_owned()),
                     verb: Some("get".to_owned()),
                 }),
-                resource_attributes: None,
+                ..SubjectAccessReviewSpec::default()
             },
             ..SubjectAccessReview::default()
         };
         let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
-        let allowed = |s: &SubjectAccessReviewStatus| s.allowed && s.denied != Some(true);
-        Ok(match reviewed.status.filter(allowed) {
-            Some(_) => Access::Allowed,
-            None => Access::Forbidden,
+        Ok(match reviewed.status {
+            Some(status) if status.allowed && status.denied != Some(true) => Access::Allowed,
+            _ => Access::Forbidden,
         })
     }
 }

@@ -33,7 +33,6 @@ const SCRAPES: usize = 8;
 const SCRAPE_WAIT: Duration = Duration::from_secs(1);
 /// `Retry-After` of a 503 about a scrape, in seconds.
 const TRY_AGAIN: &str = "1";
-/// Content type of every answer but the metrics.
 const PLAIN: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -41,7 +40,6 @@ pub(super) type Answer = Response<Full<Bytes>>;
 /// A scrape's permit, kept to the end of its connection.
 pub(super) type ScrapePermit<'a> = OnceLock<SemaphorePermit<'a>>;
 
-/// What the connections of the plain listener share.
 struct Server {
     scrapes: Scrapes,
     /// The port of the metrics, where it is another one.

@@ -39,32 +39,28 @@ struct Inner {
 impl Client {
     /// A client with connections of its own. Reads the CA certificates and sets up TLS; makes no connection.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
-        let http = Arc::new(HttpClients::build(&config)?);
-        Ok(Self::with(config, http))
+        Self::shared(config, &HttpPool::default())
     }
 
     /// A client that shares its connections with every other one of the same origin and CA. Its list of tokens is not
     /// shared: see [`Client::hide`].
     pub fn shared(config: ClientConfig, pool: &HttpPool) -> Result<Self, ConfigError> {
         let http = pool.clients(&config)?;
-        Ok(Self::with(config, http))
+        let sender = Sender {
+            redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
+            contract: config.contract,
+            observer: config.observer,
+        };
+        let inner = Inner {
+            http,
+            base_url: config.base_url,
+            sender,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
-    fn with(config: ClientConfig, http: Arc<HttpClients>) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                http,
-                base_url: config.base_url,
-                sender: Sender {
-                    redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
-                    contract: config.contract,
-                    observer: config.observer,
-                },
-            }),
-        }
-    }
-
-    /// Address of the service.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
     }
@@ -145,19 +141,9 @@ impl Client {
         sender.reported(Operation::RunEvents, attempt).await
     }
 
-    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
-    pub async fn raw_version(&self) -> Result<RawAnswer, Failure> {
-        self.raw(Operation::Version, "/version").await
-    }
-
-    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
-    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, Failure> {
-        self.raw(Operation::CurrentWorkspace, "/workspaces/current")
-            .await
-    }
-
-    /// Sends a request without a token and reads the answer, whatever its status.
-    async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
+    /// Sends a request without a token and reads the answer, whatever its status: `/version` is public, and
+    /// `/workspaces/current` must then be refused (rule 3).
+    pub async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
         let sender = &self.inner.sender;
         let attempt = async {
             let request = Request::public(self.base_url(), path)?;
@@ -212,7 +198,6 @@ impl Client {
     }
 }
 
-/// Answer to `GET /version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionReply {
     /// The version, if the contract file's pointers find one. At most 128 bytes.
@@ -221,7 +206,6 @@ pub struct VersionReply {
     pub request_id: Option<String>,
 }
 
-/// Answer to `GET /workspaces/current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceReply {
     /// The workspace that the token acts for, if the contract file's pointers find it. Compared, so never cut.
@@ -273,7 +257,6 @@ impl Answer {
         Ok(view)
     }
 
-    /// The requested run.
     pub(super) fn run(self, asked: &RunId) -> Result<RunView, Failure> {
         self.view(Some(asked))
     }
@@ -337,7 +320,6 @@ fn sorted(record: &RawValue) -> String {
 /// texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAnswer {
-    /// Its status.
     pub status: u16,
     /// The `Content-Type` without its parameters, in lower case.
     pub media_type: Option<String>,
@@ -348,7 +330,6 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// Whether it is a success.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }

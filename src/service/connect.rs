@@ -5,8 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::header::InvalidHeaderValue;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use rustls::{RootCertStore, crypto::CryptoProvider};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,46 +23,31 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const MAX_WINDOW: u32 = i32::MAX.unsigned_abs();
 /// Interval of pings on a connection with open streams.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// Time to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Configuration of a client.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// Address of the service.
     pub base_url: BaseUrl,
     /// The CA certificates to trust for it, PEM. They **replace** the system's; unset means the system's, of which
     /// there must be some. Plain http needs neither.
     pub ca_pem: Option<Vec<u8>>,
     /// Whether a service by plain http is spoken to in HTTP/2, without asking whether it can.
     pub h2c: bool,
-    /// Limits, timeouts and names.
     pub contract: Arc<Contract>,
-    /// The `User-Agent` header.
     pub user_agent: String,
-    /// Called for every call.
     pub observer: Arc<dyn Observer>,
 }
 
-/// Reason why a client can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not fit for a header.
-    #[error("failed to use the user agent as a header")]
-    UserAgent(#[source] InvalidHeaderValue),
-    /// The program installed no TLS provider.
     #[error("failed to find the process's TLS provider; install one first thing in main")]
     NoTlsProvider,
-    /// Not PEM, or a certificate in it is broken.
     #[error("failed to read the CA certificates")]
     ReadCa(#[source] reqwest::Error),
-    /// PEM without a certificate.
     #[error("failed to find a certificate in the CA's PEM text")]
     EmptyCa,
-    /// A system without CA certificates.
     #[error("failed to find the system's CA certificates; configure the service's CA")]
     NoSystemRoots,
-    /// No TLS configuration.
     #[error("failed to set up TLS")]
     BuildClient(#[source] reqwest::Error),
 }
@@ -85,8 +68,7 @@ impl HttpClients {
         if CryptoProvider::get_default().is_none() {
             return Err(ConfigError::NoTlsProvider);
         }
-        let user_agent =
-            HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
+        let user_agent = config.user_agent.clone();
         let roots = roots(config)?;
         let base_url = config.base_url.clone();
         let h2c = config.h2c && !base_url.is_https();

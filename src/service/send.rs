@@ -31,7 +31,6 @@ use super::BaseUrl;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
 use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
 
-/// The header with the request's id (rule 11).
 const REQUEST_ID: &str = "x-request-id";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const WORKSPACE_ID: HeaderName = HeaderName::from_static("x-service-workspace-id");
@@ -57,28 +56,20 @@ const NO_FILE: [i32; 2] = [23, 24];
 
 /// Defect of a compressed answer. Nothing is decompressed: a few bytes may expand to any number.
 const COMPRESSED: &str = "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands before the service leave its answers as they are";
-/// How an answer ends whose connection was cut.
 pub(super) const REST_LOST: &str = "failed to receive the rest";
 
 /// The service's six operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// `GET /version`.
     Version,
-    /// `GET /workspaces/current`.
     CurrentWorkspace,
-    /// `POST /runs`.
     CreateRun,
-    /// `GET /runs/{runId}`.
     GetRun,
-    /// `POST /runs/{runId}:cancel`.
     CancelRun,
-    /// `GET /runs/{runId}/events`.
     RunEvents,
 }
 
 impl Operation {
-    /// Every operation.
     pub const ALL: [Self; 6] = [
         Self::Version,
         Self::CurrentWorkspace,
@@ -107,12 +98,10 @@ pub trait Observer: Send + Sync {
     fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration);
 }
 
-/// Counts nothing.
 impl Observer for () {
     fn ended(&self, _: Operation, _: Option<u16>, _: Duration) {}
 }
 
-/// A request that is ready to be sent.
 pub(super) struct Request {
     pub(super) http: reqwest::Request,
     /// Kept so that it can be removed from the answer (rule 7).
@@ -425,7 +414,6 @@ impl Sender {
     }
 }
 
-/// An answer whose body is still to be read.
 pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) response: Response,

@@ -25,7 +25,6 @@
 
 use std::time::Duration;
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The id in this same block. Not inherited from earlier ones, so that it can be used to drop duplicates;
@@ -37,7 +36,6 @@ pub struct Event {
     pub data: String,
 }
 
-/// Item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// A complete event. A hint: the state of the run is known only after a `GET`.
@@ -56,9 +54,7 @@ pub struct Caps {
     pub event: usize,
 }
 
-/// The shortest delay that `retry:` can ask for.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
-/// The longest delay that `retry:` can ask for.
 pub const RETRY_MAX: Duration = Duration::from_mins(5);
 /// Bytes of an id that can be kept and sent back as `Last-Event-ID`; a longer one is ignored, like one with a control
 /// character.
@@ -103,7 +99,6 @@ struct Block {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream that was resumed from `last_event_id`.
     pub fn new(caps: Caps, last_event_id: Option<&str>) -> Self {
         Self {
             caps,

@@ -9,35 +9,31 @@ use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
+use run_operator::util::{Failed, failed};
 
 use crate::cli::ControllerArgs;
-
-use super::error::StartError;
 
 /// Minimum number of files for other uses than streams: the API server, the Lease, scrapes, checks and calls.
 const RESERVED_FILES: u64 = 96;
 
 /// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
-/// names the wrong one.
-fn allow_list(args: &ControllerArgs) -> Result<AllowList, StartError> {
+/// names the wrong one, by its position: it may contain a password.
+fn allow_list(args: &ControllerArgs) -> Result<AllowList, Failed> {
     let insecure = args.plain_http.allow_insecure_http;
-    AllowList::parse(&args.base_url, insecure).map_err(StartError::BaseUrl)?;
-    for (before, url) in args.allowed_base_urls.iter().enumerate() {
-        AllowList::parse([url], insecure).map_err(|source| StartError::AllowedBaseUrl {
-            number: before + 1,
-            source,
-        })?;
+    AllowList::parse(&args.base_url, insecure).map_err(failed("use --base-url"))?;
+    for (number, url) in (1..).zip(&args.allowed_base_urls) {
+        let what = format!("use --allowed-base-url number {number}");
+        AllowList::parse([url], insecure).map_err(failed(what))?;
     }
     let all = args.base_url.iter().chain(&args.allowed_base_urls);
-    AllowList::parse(all, insecure).map_err(StartError::BaseUrl)
+    AllowList::parse(all, insecure).map_err(failed("use --base-url"))
 }
 
-pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
-    if args.poll_min > args.poll_max {
-        return Err(StartError::PollOrder {
-            min: args.poll_min,
-            max: args.poll_max,
-        });
+pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
+    let (min, max) = (args.poll_min, args.poll_max);
+    if min > max {
+        let why = format!("{min:?} is longer than {max:?}");
+        return Err(failed("use --poll-min and --poll-max")(why));
     }
     let contract = Arc::new(contract_file::load(args.contract.as_deref())?);
     let allow_list = allow_list(args)?;
@@ -45,13 +41,13 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     let base_url = base_url
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
-        .map_err(StartError::BaseUrl)?;
+        .map_err(failed("use --base-url"))?;
     // Without duplicates.
     let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
         process: process_name(),
-        poll_min: args.poll_min,
-        poll_max: args.poll_max,
+        poll_min: min,
+        poll_max: max,
         service_events: args.service_events,
     };
     Ok(Config {
