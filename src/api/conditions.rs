@@ -25,6 +25,12 @@ macro_rules! words {
                 }
             }
         }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
     };
 }
 pub(super) use words;
@@ -138,27 +144,6 @@ impl Reason {
     }
 }
 
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl JsonSchema for Reason {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Reason".into()
-    }
-
-    // A plain string: an older schema must not refuse a newer operator's reason.
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "maxLength": 64})
-    }
-}
-
 /// Content of a condition, before it is merged into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
@@ -243,8 +228,7 @@ pub struct LastError {
     pub next_attempt: Option<Time>,
 }
 
-/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
-/// that is read back.
+/// A timestamp as the API server stores it: a written time equals the one that is read back.
 pub fn whole_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -43,8 +43,7 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
     crd
 }
 
-/// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
-/// the same types.
+/// The files of `crds/`, by name, in the order in which they are applied.
 pub fn files() -> Result<Vec<(&'static str, String)>, Failed> {
     let (policy, binding) = (document(&policy())?, document(&policy_binding())?);
     let files = [

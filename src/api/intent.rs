@@ -8,8 +8,7 @@ use super::{
     status::{Phase, ResolvedWorkspace},
 };
 
-/// The record that precedes every POST. It is never authority: it counts only if its `uid` is the
-/// Run's own.
+/// The record that precedes every POST. It counts only if its `uid` is the Run's own.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {

@@ -280,12 +280,6 @@ impl WorkspaceRef {
     }
 }
 
-impl std::fmt::Display for WorkspaceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkspaceKey {
     pub kind: WorkspaceKind,

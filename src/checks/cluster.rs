@@ -15,8 +15,7 @@ const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough")
 const CRDS: Check = Check::new("cluster.crds", "the CRDs are of this version");
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// Asks the API server for what everything else depends on. If the first finding is not ok it doesn't answer, and if the
-/// last one isn't it may not know Runs.
+/// If the first finding is not ok the API server doesn't answer, and if the last one isn't it may not know Runs.
 pub async fn api_server(client: &Client) -> [Finding; 3] {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version,
@@ -108,8 +107,7 @@ pub const MINIMUM: KubernetesVersion = KubernetesVersion(1, 34);
 pub struct KubernetesVersion(u32, u32);
 
 impl KubernetesVersion {
-    /// The version whose APIs and features an API server serves: the emulated one where it emulates an older one
-    /// (`--emulated-version`), else its own. None if it reports no numbers.
+    /// The version that an API server emulates (`--emulated-version`), else its own. None if it reports no numbers.
     pub fn served(info: &Info) -> Option<Self> {
         let emulated = info
             .emulation_major

@@ -1,5 +1,4 @@
-//! What `helm test` and the tool on the desk ask of a cluster, of an operator and of a service. Each answer is a finding:
-//! what was seen, and what to do. Only reads.
+//! What `helm test` and the tool on the desk ask of a cluster, of an operator and of a service. Only reads.
 
 mod cluster;
 mod operator;

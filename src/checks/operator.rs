@@ -97,8 +97,8 @@ impl Deployed {
     }
 }
 
-/// Whether the operator of this namespace and name is at work: by its Lease, which a leader renews every few seconds, or
-/// by its Deployment, where that elects no leader. A Lease may be left from an election that was turned off since.
+/// Whether the operator is at work: by its Lease, which a leader renews every few seconds, or by its Deployment, where that
+/// elects no leader. A Lease may be left from an election that was turned off since.
 pub async fn at_work(client: &Client, namespace: &str, name: &str) -> Finding {
     let place = format!("{namespace}/{name}");
     let deployed = Deployed::read(client, namespace, name).await;

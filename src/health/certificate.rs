@@ -42,8 +42,7 @@ impl Certificates {
         TlsAcceptor::from(Arc::clone(&lock(&self.current)))
     }
 
-    /// Reads the files again and again, and uses what they have for new connections. If that can't be used, the error is
-    /// logged once, and the certificate in use stays. Never returns.
+    /// Uses what the files have for new connections. If that can't be used, the certificate in use stays. Never returns.
     pub(super) async fn reload_on_change(&self) {
         let Some(files) = &self.files else {
             return std::future::pending().await;
@@ -69,8 +68,7 @@ impl Certificates {
     }
 }
 
-/// Blocks, for two small files on a thread that serves only scrapes. They are read one after the other: amid a change they
-/// may not fit each other until the next time.
+/// Blocks a thread that serves only scrapes. Amid a change the two files may not fit each other until the next time.
 fn read((certificate, key): &Files) -> Result<Arc<ServerConfig>, Failed> {
     let read = |path: &Path| failed(format!("read {}", path.display()));
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);

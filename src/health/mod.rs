@@ -1,8 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`, on threads of their own: many requests don't delay the controller's loops or the
-//! Lease.
-//!
-//! With `--metrics-listen` the metrics move to a listener of their own, over TLS and only for scrapers that may get
-//! them, on a second thread: handshakes delay no probe.
+//! `/healthz`, `/readyz` and `/metrics`, on threads of their own: many requests don't delay the controller. With
+//! `--metrics-listen` the metrics move to a listener with TLS, on a second thread: handshakes delay no probe.
 
 mod certificate;
 mod secure;

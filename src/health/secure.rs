@@ -32,9 +32,7 @@ use run_operator::controller::Probe;
 use run_operator::util::{error_chain, lock};
 
 use super::certificate::Certificates;
-use super::server::{
-    Answer, ScrapePermit, Scrapes, accept, one_request, refused_method, text, try_again,
-};
+use super::server::{Answer, ScrapePermit, Scrapes, accept, one_request, text, try_again};
 
 const FORBIDDEN: &str = "the token's user may not get the path /metrics\n";
 const UNAUTHORIZED: &str = "a valid token of this cluster is needed: Authorization: Bearer TOKEN\n";
@@ -51,8 +49,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 pub(crate) struct SecureMetrics {
     pub(crate) listener: TcpListener,
     pub(crate) certificates: Certificates,
-    /// It has connections of its own: the reviews of scrapers must not wait for the controller's calls, nor those for
-    /// them.
+    /// With connections of its own: the reviews and the controller's calls must not wait for each other.
     pub(crate) client: kube::Client,
 }
 
@@ -103,9 +100,6 @@ impl Server {
         permit: &ScrapePermit<'a>,
     ) -> Answer {
         let token = take_token(request.headers_mut());
-        if let Some(refused) = refused_method(&request) {
-            return refused;
-        }
         if request.uri().path() != "/metrics" {
             return text(StatusCode::NOT_FOUND, "not found\n");
         }
@@ -156,8 +150,7 @@ struct Reviews {
     client: kube::Client,
     salt: [u8; 16],
     recent: Mutex<HashMap<Key, (Instant, Access)>>,
-    /// One review at a time: wrong tokens can't flood the API server, and simultaneous scrapes with one token share its
-    /// review.
+    /// One review at a time: wrong tokens can't flood the API server.
     reviewing: tokio::sync::Mutex<()>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,

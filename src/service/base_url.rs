@@ -7,9 +7,8 @@ use url::{Host, Url};
 
 use crate::api::limits::MAX_BASE_URL;
 
-/// The service's address, version segment included (rule 13), without a trailing slash.
-///
-/// A value of this type is on the allow-list, and its scheme is safe to send a token over.
+/// The service's address, version segment included (rule 13), without a trailing slash: on the allow-list, and safe to
+/// send a token to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BaseUrl {
     text: String,
@@ -49,10 +48,8 @@ pub enum BaseUrlError {
     NotAllowed { url: String },
 }
 
-/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`.
-///
-/// An entry allows its own path and every path below it, compared by whole segments; scheme, host and port must be
-/// equal.
+/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`. An entry allows its own path
+/// and every path below it, by whole segments.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList {
     entries: Vec<BaseUrl>,

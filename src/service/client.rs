@@ -16,11 +16,9 @@ use super::send::{Deadline, Head, Operation, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
 use super::{BaseUrl, EventStream};
 
-/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
-/// within 30 s.
+/// Maximum for a call of a Workspace's check, whatever `requestSeconds`: two that hang must be over within 30 s.
 const CHECK_SECONDS: u64 = 10;
-/// Defect of an answer whose identity of the workspace repeats the token. With the token removed it would be the same
-/// for every workspace and no longer detect a mistake (rules 4 and 7).
+/// Without the token it would be the same for every workspace, and detect no mistake (rules 4 and 7).
 const TOKEN_IN_IDENTITY: &str =
     "its identity of the workspace repeats the token; correct the contract file's pointers to it";
 
@@ -42,8 +40,7 @@ impl Client {
         Self::shared(config, &HttpPool::default())
     }
 
-    /// A client that shares its connections with every other one of the same origin and CA. Its list of tokens is not
-    /// shared: see [`Client::hide`].
+    /// A client that shares its connections with every other one of the same origin and CA, but not its list of tokens.
     pub fn shared(config: ClientConfig, pool: &HttpPool) -> Result<Self, ConfigError> {
         let http = pool.clients(&config)?;
         let sender = Sender {
@@ -65,8 +62,7 @@ impl Client {
         &self.inner.base_url
     }
 
-    /// Removes this token from all later answers of the service (rule 7). Every call with a token does so
-    /// automatically; this is for the check of the version, which comes first and has none.
+    /// Removes this token from all later answers (rule 7), as each call with it does: for `GET /version`, which has none.
     pub fn hide(&self, token: &Token) {
         self.inner.sender.redactor.remember(token);
     }
@@ -106,8 +102,7 @@ impl Client {
             .await
     }
 
-    /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted, not that the run ended; its
-    /// body may be empty.
+    /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted; its body may be empty.
     pub async fn cancel_run(&self, who: &Credentials, id: &RunId) -> Result<RunView, Failure> {
         let request = Request::cancel_run(self.base_url(), who, id);
         let read = |answer: Answer| answer.cancelled(id);
@@ -162,8 +157,7 @@ impl Client {
         sender.reported(operation, attempt).await
     }
 
-    /// Makes one attempt and reads a success to its end. The calls of a Workspace's check have a connection separate
-    /// from the calls of all Runs, and 10 s.
+    /// Makes one attempt and reads a success to its end.
     async fn call<T>(
         &self,
         operation: Operation,
@@ -309,15 +303,13 @@ impl Answer {
     }
 }
 
-/// A record without white space and with its keys in order, so that it is the same at each check; as received if it is
-/// nested deeper than `serde_json` reads.
+/// A record that is the same at each check: its keys in order; as received if `serde_json` reads no such depth.
 fn sorted(record: &RawValue) -> String {
     let read = serde_json::from_str::<Value>(record.get());
     read.map_or_else(|_| record.get().to_owned(), |record| record.to_string())
 }
 
-/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
-/// texts are not made fit to be shown.
+/// An answer to a request that carried no token. Its texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAnswer {
     pub status: u16,

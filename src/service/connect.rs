@@ -14,8 +14,7 @@ use crate::util::{error_chain, lock, sha256};
 
 use super::{BaseUrl, Observer};
 
-/// Proxies commonly close an idle connection after 60 s. It is dropped earlier, so that a request seldom uses a
-/// connection that is being closed.
+/// Proxies commonly close an idle connection after 60 s.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 /// Bytes of one event stream that are received before they are read.
 const STREAM_WINDOW: u32 = 64 * 1024;
@@ -56,8 +55,7 @@ pub enum ConfigError {
 pub(super) struct HttpClients {
     /// HTTP/2 if the service offers it, else HTTP/1.1.
     pub(super) calls: reqwest::Client,
-    /// The same, separate from `calls`: calls that hang can use up a connection's limit of concurrent requests, and the
-    /// checks of all Workspaces would wait behind them. The number of checks is bounded below that limit.
+    /// Separate from `calls`: those that hang can use up a connection's limit of concurrent requests.
     pub(super) checks: reqwest::Client,
     /// The same, separate from both, and on as many connections as the streams need.
     pub(super) streams: StreamClients,
@@ -96,8 +94,7 @@ impl HttpClients {
     }
 }
 
-/// A connection that many streams share. None of them can use up the window of all, and a connection that died
-/// silently is found within a minute.
+/// None of many streams can use up the window of all, and a connection that died silently is found within a minute.
 fn shared_by(streams: u16, builder: ClientBuilder) -> ClientBuilder {
     let window = STREAM_WINDOW.saturating_mul(streams.into());
     builder
@@ -130,8 +127,7 @@ fn system_tls() -> Result<rustls::ClientConfig, ConfigError> {
     Ok(tls)
 }
 
-/// The only certificates to trust; `None` means the system's. Plain http trusts none, and so works on a system without
-/// any; a bundle that can't be read is an error there, too.
+/// The only certificates to trust; `None` means the system's. Plain http trusts none; a broken bundle is an error there, too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
     let given = config.ca_pem.as_deref().map(Certificate::from_pem_bundle);
     let given = given.transpose().map_err(ConfigError::ReadCa)?;
@@ -176,9 +172,7 @@ fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
 /// Origin, and the hash of the CA bundle.
 type Service = (String, Option<String>);
 
-/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. A set that no Workspace
-/// uses is closed. Holds no token: each [`Client`](super::Client) has its own list of tokens to remove from
-/// answers.
+/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them.
 #[derive(Default)]
 pub struct HttpPool {
     clients: Mutex<HashMap<Service, Weak<HttpClients>>>,
@@ -192,8 +186,7 @@ impl HttpPool {
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
-    /// The set for this origin and CA; made if there is none. `config.contract`, `config.user_agent` and
-    /// `config.h2c` are the same for the whole process.
+    /// The set for this origin and CA; all else in `config` is the same for the whole process.
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));
@@ -211,13 +204,9 @@ impl HttpPool {
 /// Makes one more client.
 type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
-/// The clients for the event streams of one service, apart from those of calls: streams that last would use up a
-/// connection's limit of concurrent requests.
-///
-/// A client of the HTTP library has one connection of HTTP/2 to a service, and silently queues what exceeds the
-/// service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell. So streams are spread over as many
-/// clients as they need by the contract file. With HTTP/1.1 each stream has a connection of its own, whichever client
-/// it uses.
+/// The clients for the event streams of one service. A client of the HTTP library has one connection of HTTP/2, and
+/// silently queues what exceeds the service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell: so the
+/// contract file names it. With HTTP/1.1 each stream has a connection of its own, whichever client it uses.
 pub(super) struct StreamClients {
     /// Streams that a connection takes.
     most: usize,

@@ -12,6 +12,8 @@ use crate::api::limits::{MAX_RUN_ID, MAX_SENT_KEY, MAX_WORKSPACE_ID};
 
 /// Bytes of a token. Servers refuse headers of 8 KiB and more, so a longer one is no token.
 const TOKEN_BYTES: usize = 8 * 1024;
+const NO_HEADER: &str =
+    "the token contains a character that a header can't carry (white space or non-ASCII)";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
@@ -38,16 +40,11 @@ pub struct Token(SecretString);
 /// Reason why the content of a Secret is no token. Holds no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    #[error("the token is empty")]
-    Empty,
-    #[error("the token has more than one line; store only the token")]
-    MultiLine,
+    /// What is wrong, and the remedy.
+    #[error("{0}")]
+    Malformed(&'static str),
     #[error("the token has {bytes} bytes, more than the {TOKEN_BYTES} that a header carries")]
     TooLong { bytes: usize },
-    #[error("the token begins with \"Bearer \"; store only what follows it")]
-    HasScheme,
-    #[error("the token contains a character that a header can't carry (white space or non-ASCII)")]
-    IllegalCharacter,
     /// A key of a model provider (rule 6).
     #[error(
         "this is a model provider's key (it begins with \"{prefix}\"), not a token of the service; \
@@ -57,35 +54,29 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// Reads a token from the content of a Secret: white space around it is dropped, everything else is checked before
-    /// it could be sent (rules 3 and 6).
+    /// Reads the content of a Secret: white space around a token is dropped (rules 3 and 6).
     pub fn parse(bytes: &[u8], contract: &Contract) -> Result<Self, TokenError> {
         let bytes = bytes.trim_ascii();
+        let malformed = |why| Err(TokenError::Malformed(why));
         if bytes.is_empty() {
-            return Err(TokenError::Empty);
+            return malformed("the token is empty");
         }
         if bytes.iter().any(|b| matches!(b, b'\n' | b'\r')) {
-            return Err(TokenError::MultiLine);
+            return malformed("the token has more than one line; store only the token");
         }
-        if let Some(prefix) = contract
-            .provider_key_prefixes()
-            .iter()
-            .find(|prefix| bytes.starts_with(prefix.as_bytes()))
-        {
-            return Err(TokenError::ProviderKey {
-                prefix: prefix.clone(),
-            });
+        let mut prefixes = contract.provider_key_prefixes().iter();
+        if let Some(prefix) = prefixes.find(|prefix| bytes.starts_with(prefix.as_bytes())) {
+            let prefix = prefix.clone();
+            return Err(TokenError::ProviderKey { prefix });
         }
-        if bytes
-            .get(..7)
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"bearer "))
-        {
-            return Err(TokenError::HasScheme);
+        let start = bytes.get(..7).unwrap_or_default();
+        if start.eq_ignore_ascii_case(b"bearer ") {
+            return malformed("the token begins with \"Bearer \"; store only what follows it");
         }
         if bytes.len() > TOKEN_BYTES {
             return Err(TokenError::TooLong { bytes: bytes.len() });
         }
-        let text = visible_ascii(bytes, TOKEN_BYTES).ok_or(TokenError::IllegalCharacter)?;
+        let text = visible_ascii(bytes, TOKEN_BYTES).ok_or(TokenError::Malformed(NO_HEADER))?;
         Ok(Self(SecretString::from(text)))
     }
 
@@ -155,8 +146,7 @@ pub(super) const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
 pub struct RunId(String);
 
 impl RunId {
-    /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every URL parser on the way
-    /// would resolve.
+    /// 1 to 512 bytes, no control characters, not `.` or `..`, which every URL parser on the way would resolve.
     pub fn parse(text: &str) -> Result<Self, Illegal> {
         let fits = (1..=MAX_RUN_ID).contains(&text.len());
         if !fits || text.chars().any(char::is_control) || text == "." || text == ".." {
@@ -223,18 +213,21 @@ mod tests {
 
     /// Proves: R6, R7, X-token
     #[rstest]
-    #[case(b"", TokenError::Empty)]
-    #[case(b"one\ntwo", TokenError::MultiLine)]
-    #[case(b"one\rtwo", TokenError::MultiLine)]
-    #[case(b"one two", TokenError::IllegalCharacter)]
-    #[case("t\u{f6}ken".as_bytes(), TokenError::IllegalCharacter)]
-    #[case(b"\xff\xfe", TokenError::IllegalCharacter)]
-    #[case(b"bearer abc", TokenError::HasScheme)]
-    #[case(b"sk-abc", TokenError::ProviderKey { prefix: "sk-".to_owned() })]
-    #[case(b"\n AIzaXYZ", TokenError::ProviderKey { prefix: "AIza".to_owned() })]
-    #[case(&[b'a'; 8193], TokenError::TooLong { bytes: 8193 })]
-    fn what_is_no_token_is_refused(#[case] bytes: &[u8], #[case] error: TokenError) {
-        assert_eq!(parse(bytes).unwrap_err(), error);
+    #[case(b"", "is empty")]
+    #[case(b"one\ntwo", "more than one line")]
+    #[case(b"one\rtwo", "more than one line")]
+    #[case(b"one two", "a header can't carry")]
+    #[case("t\u{f6}ken".as_bytes(), "a header can't carry")]
+    #[case(b"\xff\xfe", "a header can't carry")]
+    #[case(b"bearer abc", "begins with \"Bearer \"")]
+    #[case(b"sk-abc", "begins with \"sk-\"")]
+    #[case(b"\n AIzaXYZ", "begins with \"AIza\"")]
+    #[case(&[b'a'; 8193], "has 8193 bytes, more than the 8192")]
+    fn what_is_no_token_is_refused(#[case] bytes: &[u8], #[case] why: &str) {
+        let error = parse(bytes).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        let is_key = matches!(error, TokenError::ProviderKey { .. });
+        assert_eq!(is_key, why.contains("sk-") || why.contains("AIza"));
     }
 
     /// Proves: R7, X-canary

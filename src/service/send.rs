@@ -1,5 +1,4 @@
-//! One attempt: a request is built and sent, its answer is read in time and judged by its status, and the attempt is
-//! reported.
+//! One attempt: a request is built and sent, its answer is read in time and judged by its status.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -297,8 +296,7 @@ pub(super) fn refused(head: Head, body: Option<&[u8]>, redactor: &Redactor) -> F
     problem.unwrap_or(bare)
 }
 
-/// Reads a problem. `None` if it is no JSON object with a `code`: then it is not the service's, despite its media type.
-/// All other fields may be absent or of the wrong type.
+/// `None` without a `code`: then it is not the service's. All other fields may be absent or of the wrong type.
 fn problem(bare: &Failure, status: u16, body: &[u8], redactor: &Redactor) -> Option<Failure> {
     let body = lossy(body);
     // Fields that are not read, such as `params`, may be of any depth.
@@ -446,8 +444,7 @@ impl Incoming {
         Err(self.head.unreadable(defect, None))
     }
 
-    /// Reads the body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a
-    /// `Content-Length` may be wrong or absent.
+    /// Reads the body in time; `None` if it has more than `most` bytes, whatever its `Content-Length`.
     pub(super) async fn body(&mut self, most: usize) -> Result<Option<Bytes>, Failure> {
         let announced = self.response.content_length().unwrap_or(0);
         if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
@@ -474,10 +471,8 @@ static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 /// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
 const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The delay that the service asks for, unclamped; zero for a date in the past. An unreadable value counts as absent.
-///
-/// A date is from the service's clock, and so it is compared with the answer's own `Date`; without one, with `wall`,
-/// the local wall clock.
+/// The delay that the service asks for, unclamped; zero for a date in the past. A date is from the service's clock: it is
+/// compared with the answer's own `Date`; without one, with `wall`, the local wall clock.
 fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,9 +1,6 @@
-//! Makes texts of the service fit to be shown: bounded, on one line, and without the secrets that the service echoes (rule
-//! 7).
+//! Makes texts of the service fit to be shown: bounded, on one line, and without the secrets that it echoes (rule 7).
 //!
-//! # Flow
-//! A [`Client`](super::Client) has one [`Redactor`]. Every token that a call uses is added to it. Every text of an
-//! answer passes it where bytes become text, before anything is cut: half a token would no longer be found.
+//! Every text of an answer passes the client's [`Redactor`] before it is cut: half a token would no longer be found.
 //!
 //! # Guarantees
 //! - The latest eight tokens of a client are found: the one in use, and those before a rotation.
@@ -33,15 +30,12 @@ use super::identity::{Token, UNRESERVED, visible_ascii};
 
 /// Number of tokens searched for. With a rotation every hour this covers a working day.
 const REMEMBERED: usize = 8;
-/// A shorter token is not searched for in the service's answers: it would be found in innocent words, and in runIds,
-/// which it would make unusable. No token that protects anything is so short.
+/// A shorter token, which protects nothing, would be found in innocent words, and in runIds, which were then unusable.
 const FINDABLE_BYTES: usize = 8;
 /// Minimum bytes of a provider's key after its prefix; the shortest known has 16.
 const PROVIDER_KEY_BYTES: usize = 16;
 const REDACTED: &str = "[redacted]";
 
-/// Finds the tokens of one client in texts of the service.
-///
 /// One per client, not per process: otherwise anyone with permission to write one namespace's Secret could have a word
 /// of their choice removed from every other namespace's answers.
 pub(super) struct Redactor {
@@ -155,8 +149,6 @@ fn forms(token: &str) -> Vec<SecretString> {
     for offset in 0..3 {
         forms.extend(base64_within(token, offset));
     }
-    forms.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    forms.dedup();
     forms
         .iter()
         .map(|form| SecretString::from(form.as_str()))
@@ -213,8 +205,7 @@ pub(super) fn request_id(bytes: &[u8]) -> Option<String> {
     visible_ascii(bytes, REQUEST_ID_BYTES).map(str::to_owned)
 }
 
-/// The text of a body, whatever charset its header names: JSON is UTF-8, and one invalid byte is no reason to lose the
-/// rest.
+/// The text of a body, whatever charset its header names: JSON is UTF-8.
 pub(super) fn lossy(body: &[u8]) -> Cow<'_, str> {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     String::from_utf8_lossy(body)

@@ -24,8 +24,7 @@ use run_operator::util::{Failed, error_chain, failed};
 use super::error::StartError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence beyond `--watch-timeout` after which a watch connection counts as hung. The server ends the watch at that
-/// timeout.
+/// Silence beyond `--watch-timeout`, when the server ends a watch, after which its connection counts as hung.
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
 /// Time for the API server's version. An API server that is away delays the start by no more.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -71,8 +70,7 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, Failed> {
     Ok(config)
 }
 
-/// Reads the API server's version, once. Fails if it is below the minimum. A version that can't be read is only logged:
-/// an outage of the API server must not end the operator.
+/// Fails if the API server is too old. A version that can't be read is only logged: an outage must not end the operator.
 pub(super) async fn check_version(client: &kube::Client) -> Result<(), StartError> {
     let answer = tokio::time::timeout(VERSION_TIMEOUT, client.apiserver_version()).await;
     let error = match answer {
@@ -91,8 +89,7 @@ pub(super) async fn check_version(client: &kube::Client) -> Result<(), StartErro
     Ok(())
 }
 
-/// Client for the Lease, or for the reviews of scrapers' tokens. It retries nothing, since the election or the scraper
-/// decides on each attempt, and shares no connection with other requests.
+/// Client for the Lease, or for the reviews of scrapers' tokens: it retries nothing and shares no connection.
 pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, Failed> {
     let mut config = cluster(READ_TIMEOUT).await?;
     config.default_retry = false;

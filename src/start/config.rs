@@ -66,8 +66,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
     })
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the number of event streams that it allows, at most
-/// `wanted`.
+/// Raises the soft limit of open files to the hard one. Returns how many of the `wanted` event streams it allows.
 pub(super) fn streams_by_open_files(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let hard = Rlimit {
@@ -89,8 +88,7 @@ pub(super) fn streams_by_open_files(wanted: usize) -> usize {
     streams
 }
 
-/// Each stream takes one file. A quarter of the files, at least 96, stays for other uses: each Workspace has up to 32
-/// calls in flight. At least one stream is allowed, if any is wanted.
+/// Each stream takes one file. A quarter of the files, at least 96, stays for other uses.
 fn streams_within(limit: u64, wanted: usize) -> usize {
     let left = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
     let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);

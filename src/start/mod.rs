@@ -113,8 +113,7 @@ async fn secure_metrics(
     })
 }
 
-/// Waits for a signal, then for what is in flight. Returns whether the end was requested; `None` if something is still
-/// in flight or panicked.
+/// Waits for a signal, then for what is in flight. `None` if something is still in flight or panicked.
 async fn until_the_end(shutdown: &CancellationToken, running: JoinHandle<bool>) -> Option<bool> {
     shutdown.cancelled().await;
     tracing::info!("shutting down; no new call is started");

@@ -299,13 +299,11 @@ fn check_versions(accepted: &[String]) -> Result<(), ContractError> {
 }
 
 fn check_words(field: &str, words: &[String]) -> Result<(), ContractError> {
-    match words.iter().find(|word| blank(word)) {
-        None => Ok(()),
-        Some(word) => invalid(
-            field,
-            format!("{word:?} is empty or has white space around it; correct or remove it"),
-        ),
-    }
+    let wrong = words.iter().find(|word| blank(word));
+    wrong.map_or(Ok(()), |word| {
+        let problem = "is empty or has white space around it; correct or remove it";
+        invalid(field, format!("{word:?} {problem}"))
+    })
 }
 
 fn blank(word: &str) -> bool {
@@ -313,18 +311,14 @@ fn blank(word: &str) -> bool {
 }
 
 fn check_statuses(refused_for: &[u16]) -> Result<(), ContractError> {
-    match refused_for
-        .iter()
-        .find(|s| !(400..500).contains(*s) || [401, 403, 408, 409, 425, 429].contains(*s))
-    {
-        None => Ok(()),
-        Some(status) => invalid(
-            "create.refusedFor",
-            format!(
-                "{status} can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
-            ),
-        ),
-    }
+    let may_pass = [401, 403, 408, 409, 425, 429];
+    let final_answer = |status: &&u16| (400..500).contains(*status) && !may_pass.contains(*status);
+    let wrong = refused_for.iter().find(|status| !final_answer(status));
+    wrong.map_or(Ok(()), |status| {
+        let problem =
+            "can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429";
+        invalid("create.refusedFor", format!("{status} {problem}"))
+    })
 }
 
 /// Characters of a line that are repeated.
