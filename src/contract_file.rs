@@ -14,7 +14,6 @@ pub fn name(file: Option<&Path>) -> String {
     file.map_or("built-in".to_owned(), |path| path.display().to_string())
 }
 
-/// Reads and checks a contract file, the compiled-in one if unset.
 pub fn load(file: Option<&Path>) -> Result<Contract, Failed> {
     let read = file.map(text).transpose();
     let text = read.map_err(failed(format!("read the contract file {}", name(file))))?;

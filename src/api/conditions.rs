@@ -41,7 +41,6 @@ words! {
         Accepted,
         /// The mirror of the run is up to date.
         Synced,
-        /// The run has ended, in whatever way.
         Finished,
         /// The run succeeded, as in a batch/v1 Job.
         Complete,
@@ -144,7 +143,6 @@ impl Reason {
     }
 }
 
-/// Content of a condition, before it is merged into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
     pub kind: ConditionType,
@@ -163,16 +161,14 @@ pub fn set(
     now: Timestamp,
 ) {
     let kind = update.kind.as_str();
-    let position = conditions.iter().position(|c| c.type_ == kind);
     let Some(status) = update.status else {
-        if let Some(i) = position {
-            conditions.remove(i);
-        }
+        conditions.retain(|c| c.type_ != kind);
         return;
     };
     let status = if status { "True" } else { "False" };
-    let since = position
-        .and_then(|i| conditions.get(i))
+    let existing = conditions.iter_mut().find(|c| c.type_ == kind);
+    let since = existing
+        .as_ref()
         .filter(|c| c.status == status)
         .map_or_else(|| whole_seconds(now), |c| c.last_transition_time.clone());
     let condition = Condition {
@@ -183,7 +179,7 @@ pub fn set(
         observed_generation: Some(generation),
         last_transition_time: since,
     };
-    match position.and_then(|i| conditions.get_mut(i)) {
+    match existing {
         Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }

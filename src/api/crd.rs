@@ -19,7 +19,6 @@ use crate::util::{Failed, failed};
 
 use super::{ClusterWorkspace, Run, Workspace, names, schema};
 
-/// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
 
 pub fn run() -> CustomResourceDefinition {
@@ -89,7 +88,6 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Adds the parts that the derived CRD lacks.
 fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     // The server's defaults: GitOps tools see no difference.
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));

@@ -63,7 +63,6 @@ impl From<StoredEnd> for End {
     }
 }
 
-/// The annotation as stored in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentRecord {
     /// No annotation: no POST was ever made for this object, unless it was removed by an edit.
@@ -83,7 +82,6 @@ impl IntentRecord {
         }
     }
 
-    /// Reads an annotation's text for the object `uid`.
     pub fn read(annotation: Option<&str>, uid: &str) -> Self {
         let Some(text) = annotation else {
             return Self::Absent;

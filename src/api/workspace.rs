@@ -152,13 +152,12 @@ pub struct WorkspaceStatus {
 impl WorkspaceSpec {
     /// Name and key of the token's Secret, as in force.
     pub fn token_secret(&self) -> (&str, &str) {
-        match &self.token_secret_ref {
-            Some(r) => (
-                &r.name,
-                r.key.as_deref().unwrap_or(names::DEFAULT_TOKEN_KEY),
-            ),
-            None => (names::DEFAULT_TOKEN_SECRET, names::DEFAULT_TOKEN_KEY),
-        }
+        let named = self.token_secret_ref.as_ref();
+        let key = named.and_then(|r| r.key.as_deref());
+        (
+            named.map_or(names::DEFAULT_TOKEN_SECRET, |r| &r.name),
+            key.unwrap_or(names::DEFAULT_TOKEN_KEY),
+        )
     }
 
     /// Name and key of the CA bundle's Secret, if there is one.

@@ -25,7 +25,6 @@ pub use workspaces::{Workspaces, workspaces};
 
 /// Longest wait for one answer of the API server's: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
-/// Objects asked for at a time.
 const PAGE: u32 = 500;
 
 /// Why the API server gave no answer that is of use, in kubectl's words.
@@ -49,7 +48,6 @@ impl From<kube::Error> for Refused {
 }
 
 impl Refused {
-    /// The API server's status code, if it answered.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status(status) => Some(status.code),
@@ -97,7 +95,6 @@ pub const NO_ANSWER: &str = "there was no answer";
 /// Remedy where the API server gave no usable answer.
 const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's network.";
 
-/// Verdict on a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -120,7 +117,6 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A statement that can be tried.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Check {
     #[serde(rename = "check")]
@@ -128,16 +124,12 @@ pub struct Check {
     title: &'static str,
 }
 
-/// A statement with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     #[serde(flatten)]
     pub check: Check,
-    /// The verdict.
     pub verdict: Verdict,
-    /// The observation.
     pub saw: String,
-    /// The remedy.
     pub todo: Option<&'static str>,
 }
 
@@ -168,7 +160,6 @@ impl Check {
         }
     }
 
-    /// The contract file's verdict on a version of the service.
     pub fn version(self, version: Option<&str>, contract: &Contract) -> Finding {
         match version_verdict(version, contract) {
             Ok(why) => self.ok(why.message),

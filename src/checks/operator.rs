@@ -19,7 +19,6 @@ const LONGEST: Duration = Duration::from_mins(1);
 const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
-/// The operator as its Deployment configures it.
 pub struct Deployed {
     /// The service account of its Pods.
     pub account: String,
@@ -61,7 +60,6 @@ impl Deployed {
         env.find(|env| env.name == name)?.value.as_ref()
     }
 
-    /// The values of a flag, from its arguments or else from its variable.
     pub fn values(&self, flag: &str) -> Vec<String> {
         let next = self.args().skip(1).map(Some).chain([None]);
         let given =
@@ -79,7 +77,6 @@ impl Deployed {
         values.map(str::to_owned).collect()
     }
 
-    /// Whether a switch is on.
     pub fn has(&self, flag: &str) -> bool {
         self.args().any(|arg| arg == flag) || self.variable(flag).is_some_and(|v| v == "true")
     }

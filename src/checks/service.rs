@@ -14,10 +14,8 @@ use super::{Check, Finding};
 const LARGEST_CA: u64 = 4 << 20;
 const ACCEPTED: Check = Check::new("service.version", "the service's version is accepted");
 
-/// How a service is tried.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// The contract file; the one that is compiled in, if unset.
     pub contract: Option<PathBuf>,
     /// The CA certificates to trust, PEM, instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -62,7 +60,6 @@ impl Target {
         })
     }
 
-    /// Asks for the version, as the operator does.
     pub async fn accepted(&self) -> Finding {
         let todo = "Check the base URL and the network: `kubectl runop contract check` says more.";
         match self.client.version().await {

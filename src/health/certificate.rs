@@ -17,7 +17,6 @@ const CHECK: Duration = Duration::from_secs(10);
 /// Name in a self-signed certificate, which no scraper can verify anyway.
 const SELF_SIGNED_FOR: &str = "localhost";
 
-/// The certificate in use.
 pub(crate) struct Certificates {
     current: Mutex<Arc<ServerConfig>>,
     files: Option<Files>,

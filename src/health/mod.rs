@@ -14,7 +14,6 @@ use run_operator::controller::Probe;
 pub(crate) use certificate::Certificates;
 pub(crate) use secure::SecureMetrics;
 
-/// Serves until shutdown. Fails if a thread or its runtime could not be made.
 pub(crate) fn start(
     listener: TcpListener,
     secure: Option<SecureMetrics>,
@@ -30,7 +29,6 @@ pub(crate) fn start(
     thread("health", served)
 }
 
-/// Starts a thread with a runtime of its own, which ends with the future.
 fn thread(name: &str, served: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -65,7 +65,6 @@ impl SecureMetrics {
         address.map_or(0, |address| address.port())
     }
 
-    /// Serves until shutdown, and follows changes of the certificate.
     pub(super) async fn serve(self, probe: Probe, shutdown: CancellationToken) {
         let server = Arc::new(Server {
             certificates: self.certificates,
@@ -118,7 +117,6 @@ impl Server {
     }
 }
 
-/// Removes the request's Bearer token, if it has one.
 fn take_token(headers: &mut HeaderMap) -> Option<SecretString> {
     let value = headers.remove(AUTHORIZATION)?;
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
@@ -137,9 +135,7 @@ fn unauthorized() -> Answer {
 #[derive(Clone, Copy)]
 enum Access {
     Allowed,
-    /// No valid token.
     Unauthenticated,
-    /// A valid token without the permission.
     Forbidden,
 }
 
@@ -210,7 +206,6 @@ impl Reviews {
         Ok(access)
     }
 
-    /// The token's user, if it is valid for this API server.
     async fn authenticate(&self, token: &SecretString) -> kube::Result<Option<UserInfo>> {
         let mut review = TokenReview::default();
         review.spec.token = token.expose_secret().to_owned();

@@ -57,7 +57,6 @@ pub(super) async fn serve(
     .await;
 }
 
-/// The metrics, and the permits to be sent them.
 pub(super) struct Scrapes {
     probe: Probe,
     permits: Semaphore,

@@ -82,7 +82,6 @@ impl AllowList {
 }
 
 impl BaseUrl {
-    /// Reads, normalises and checks an address.
     pub fn parse(text: &str, allowed: &AllowList) -> Result<Self, BaseUrlError> {
         let url = Self::read(text, allowed.allow_insecure_http)?;
         if !allowed.allows(&url) {

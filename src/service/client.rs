@@ -22,7 +22,6 @@ const CHECK_SECONDS: u64 = 10;
 const TOKEN_IN_IDENTITY: &str =
     "its identity of the workspace repeats the token; correct the contract file's pointers to it";
 
-/// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -157,7 +156,6 @@ impl Client {
         sender.reported(operation, attempt).await
     }
 
-    /// Makes one attempt and reads a success to its end.
     async fn call<T>(
         &self,
         operation: Operation,
@@ -210,7 +208,6 @@ pub struct WorkspaceReply {
     pub request_id: Option<String>,
 }
 
-/// A complete successful answer.
 pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) body: Bytes,
@@ -255,7 +252,6 @@ impl Answer {
         self.view(Some(asked))
     }
 
-    /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
     pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, Failure> {
         if self.body.trim_ascii().is_empty() {
             return Ok(RunView {
@@ -291,7 +287,6 @@ impl Answer {
         })
     }
 
-    /// A text of the answer, fit to be shown.
     fn shown(&self, text: &str, max: usize) -> String {
         one_line(&self.redactor.text(text), max)
     }

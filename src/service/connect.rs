@@ -20,7 +20,6 @@ const POOL_IDLE: Duration = Duration::from_secs(50);
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 allows.
 const MAX_WINDOW: u32 = i32::MAX.unsigned_abs();
-/// Interval of pings on a connection with open streams.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -51,7 +50,6 @@ pub enum ConfigError {
     BuildClient(#[source] reqwest::Error),
 }
 
-/// One client for the calls of Runs, one for the checks of Workspaces, one for event streams.
 pub(super) struct HttpClients {
     /// HTTP/2 if the service offers it, else HTTP/1.1.
     pub(super) calls: reqwest::Client,
@@ -179,7 +177,6 @@ pub struct HttpPool {
 }
 
 impl HttpPool {
-    /// Number of sets in use.
     #[cfg(test)]
     fn in_use(&self) -> usize {
         let clients = lock(&self.clients);
@@ -201,14 +198,12 @@ impl HttpPool {
     }
 }
 
-/// Makes one more client.
 type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
 /// The clients for the event streams of one service. A client of the HTTP library has one connection of HTTP/2, and
 /// silently queues what exceeds the service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell: so the
 /// contract file names it. With HTTP/1.1 each stream has a connection of its own, whichever client it uses.
 pub(super) struct StreamClients {
-    /// Streams that a connection takes.
     most: usize,
     build: Build,
     /// Each with its free places; at least one.
@@ -217,7 +212,6 @@ pub(super) struct StreamClients {
 
 /// A stream's place on a connection. Dropping it frees the place.
 pub(super) struct Place {
-    /// The client to open the stream with.
     pub(super) http: reqwest::Client,
     _permit: Option<OwnedSemaphorePermit>,
 }

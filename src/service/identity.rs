@@ -37,7 +37,6 @@ pub(super) fn visible_ascii(bytes: &[u8], most: usize) -> Option<&str> {
 #[derive(Clone)]
 pub struct Token(SecretString);
 
-/// Reason why the content of a Secret is no token. Holds no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// What is wrong, and the remedy.
@@ -80,7 +79,6 @@ impl Token {
         Ok(Self(SecretString::from(text)))
     }
 
-    /// The value of the `Authorization` header, marked sensitive so that no library prints it.
     pub(super) fn header(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
         let text = Zeroizing::new(format!("Bearer {}", self.0.expose_secret()));
         let mut value = HeaderValue::from_str(&text)?;
@@ -88,7 +86,6 @@ impl Token {
         Ok(value)
     }
 
-    /// The token itself, to search for it in the service's answers.
     pub(super) fn exposed(&self) -> &str {
         self.0.expose_secret()
     }
@@ -114,7 +111,6 @@ impl Eq for Token {}
 pub struct WorkspaceId(String);
 
 impl WorkspaceId {
-    /// Checks that the identifier fits into a header: 1 to 255 visible ASCII characters.
     pub fn parse(text: &str) -> Result<Self, Illegal> {
         let id = visible_ascii(text.as_bytes(), MAX_WORKSPACE_ID).ok_or(Illegal::WorkspaceId)?;
         Ok(Self(id.to_owned()))
@@ -159,7 +155,6 @@ impl RunId {
         &self.0
     }
 
-    /// The identifier as one segment of a path.
     pub(super) fn segment(&self) -> impl fmt::Display + '_ {
         utf8_percent_encode(&self.0, UNRESERVED)
     }

@@ -201,7 +201,6 @@ fn unsendable(error: impl Error + 'static) -> Failure {
     Failure::new(FailureKind::NotSent, text)
 }
 
-/// End of a time limit.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) at: Instant,
@@ -210,7 +209,6 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The instant so many seconds from now, 30 days at most.
     pub(super) fn after(seconds: u64) -> Self {
         Self {
             at: Instant::now() + Duration::from_secs(seconds).min(FAR),
@@ -219,14 +217,12 @@ impl Deadline {
     }
 }
 
-/// The used parts of an answer's status line and headers.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
     pub(super) media_type: Option<String>,
-    /// The body is compressed, whatever was requested.
     pub(super) compressed: bool,
 }
 
@@ -253,7 +249,6 @@ impl Head {
         }
     }
 
-    /// Whether the body is of this media type, whatever its parameters.
     pub(super) fn is_media_type(&self, name: &str) -> bool {
         self.media_type.as_deref() == Some(name)
     }
@@ -265,7 +260,6 @@ impl Head {
         self.failure(FailureKind::Unreadable, &text, cause)
     }
 
-    /// The failure to receive an answer that began.
     pub(super) fn cut(&self, how: &str, cause: Cause<'_>) -> Failure {
         let text = format!("failed to read the service's answer to its end: {how}");
         self.failure(FailureKind::NoAnswer, &text, cause)
@@ -341,7 +335,6 @@ fn unanswered(error: reqwest::Error) -> Failure {
     Failure::new(kind, message(text, Some(&error)))
 }
 
-/// Whether a connection failed because this process, or the machine, may open no more files.
 fn no_file(error: &(dyn Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |error| (**error).source());
     causes
@@ -350,7 +343,6 @@ fn no_file(error: &(dyn Error + 'static)) -> bool {
         .any(|code| NO_FILE.contains(&code))
 }
 
-/// Makes the attempts of one client.
 pub(super) struct Sender {
     pub(super) contract: Arc<Contract>,
     pub(super) redactor: Arc<Redactor>,
@@ -358,7 +350,6 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The contract file's `requestSeconds`, from now on.
     pub(super) fn limit(&self) -> Deadline {
         Deadline::after(self.contract.timeouts().request_seconds)
     }
@@ -388,7 +379,6 @@ impl Sender {
         result.map(|(_, value)| value)
     }
 
-    /// Sends a request and reads the answer's head.
     pub(super) async fn send(
         &self,
         http: &reqwest::Client,
@@ -419,7 +409,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Any status but a 2xx is a failure.
     pub(super) async fn success(mut self, redactor: &Redactor) -> Result<Self, Failure> {
         let status = self.head.status;
         if status.is_success() && !self.head.compressed {

@@ -23,7 +23,6 @@ pub enum StreamItem {
     Discarded,
 }
 
-/// Sizes above which an event is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Bytes of one line, its end not counted.
@@ -42,13 +41,11 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Position of the next byte in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// At the very beginning; so many bytes of a BOM were seen.
     Beginning(usize),
     /// Before a line's first byte.
     LineStart,
     /// After a CR: an LF belongs to it.
     AfterCr,
-    /// Within a line that is kept.
     Line,
     /// Within a line that is dropped: a comment, or the rest of a line over the cap.
     Skipped,
@@ -65,7 +62,6 @@ pub struct Decoder {
     retry: Option<Duration>,
 }
 
-/// The fields between two blank lines.
 #[derive(Debug, Default)]
 struct Block {
     id: Option<String>,

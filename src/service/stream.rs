@@ -133,7 +133,6 @@ impl EventStream {
     }
 }
 
-/// Shows nothing that was received.
 impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventStream")

@@ -59,7 +59,6 @@ impl Redactor {
         }
     }
 
-    /// Searches for this token from now on.
     pub(super) fn remember(&self, token: &Token) {
         let mut known = lock(&self.known);
         if known.tokens.first() == Some(token) {
@@ -195,7 +194,6 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 
 pub(super) type Cause<'a> = Option<&'a (dyn Error + 'static)>;
 
-/// A text and the causes below it, on one line of at most [`MESSAGE_BYTES`].
 pub(super) fn message(text: impl Into<String>, cause: Cause<'_>) -> String {
     one_line(&chained(text.into(), cause), MESSAGE_BYTES)
 }

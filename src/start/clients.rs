@@ -149,7 +149,6 @@ fn two_connections(
     )
 }
 
-/// A pool of connections, one if it speaks HTTP/2.
 fn pool(connector: TimeoutConnector<HttpsConnector<HttpConnector>>) -> Pool {
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())

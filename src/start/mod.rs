@@ -38,7 +38,6 @@ const GRACE: Duration = Duration::from_secs(25);
 
 const LEASE_TIMING: &str = "use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period";
 
-/// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
     let mut config = config(&args)?;
@@ -57,7 +56,11 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let listener = listen(args.listen).await?;
     check_version(&client).await?;
     let secure = match certificates {
-        Some(certificates) => Some(secure_metrics(certificates, &metrics).await?),
+        Some((address, certificates)) => Some(SecureMetrics {
+            client: separate_client(&metrics).await?,
+            listener: listen(address).await?,
+            certificates,
+        }),
         None => None,
     };
     // After every check of the flags, so that an error is the only line logged.
@@ -98,19 +101,6 @@ fn certificates(args: &SecureMetricsArgs) -> Result<Option<(SocketAddr, Certific
     let of = |address| Ok((address, Certificates::new(files)?));
     let certificates = args.address.map(of).transpose();
     certificates.map_err(failed::<Failed>("serve the metrics over TLS"))
-}
-
-async fn secure_metrics(
-    (address, certificates): (SocketAddr, Certificates),
-    metrics: &Arc<Metrics>,
-) -> Result<SecureMetrics, Failed> {
-    let client = separate_client(metrics).await?;
-    let listener = listen(address).await?;
-    Ok(SecureMetrics {
-        listener,
-        certificates,
-        client,
-    })
 }
 
 /// Waits for a signal, then for what is in flight. `None` if something is still in flight or panicked.

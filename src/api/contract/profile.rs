@@ -8,7 +8,6 @@ use serde_saphyr::UserMessageFormatter;
 
 use crate::api::status::Phase;
 
-/// Meaning of a state of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateClass {
     Pending,
@@ -166,7 +165,6 @@ impl<T> Deref for List<T> {
 }
 
 impl Profile {
-    /// Refuses an entry without effect, or with an unintended one.
     pub(super) fn check(&self) -> Result<(), ContractError> {
         for (field, pointers, required) in [
             ("version.pointers", &self.version.pointers, true),
@@ -338,7 +336,6 @@ pub enum ContractError {
     Invalid { field: String, problem: String },
 }
 
-/// Whether a text is an `OpenAPI` document.
 #[derive(Deserialize)]
 struct OpenApi {
     #[serde(alias = "swagger")]
