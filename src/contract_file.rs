@@ -3,35 +3,22 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::api::{Contract, contract::ContractError};
+use crate::api::Contract;
+use crate::util::{Failed, failed};
 
 /// Bytes of a contract file; the one that is compiled in has about 3,000.
 const LARGEST: u64 = 1 << 20;
-
-/// Reason why a contract file can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ContractFileError {
-    /// It can't be read.
-    #[error("failed to read the contract file {0}")]
-    Read(String, #[source] io::Error),
-    /// It is no contract file.
-    #[error("failed to use the contract file {0}")]
-    Wrong(String, #[source] Box<ContractError>),
-}
 
 /// What a contract file is called: its path, or `built-in` for the compiled-in one.
 pub fn name(file: Option<&Path>) -> String {
     file.map_or("built-in".to_owned(), |path| path.display().to_string())
 }
 
-/// Reads and checks a contract file, the compiled-in one if unset.
-pub fn load(file: Option<&Path>) -> Result<Contract, ContractFileError> {
-    let contract = match file.map(text).transpose() {
-        Ok(None) => Contract::builtin(),
-        Ok(Some(text)) => Contract::parse(&text),
-        Err(error) => return Err(ContractFileError::Read(name(file), error)),
-    };
-    contract.map_err(|error| ContractFileError::Wrong(name(file), Box::new(error)))
+pub fn load(file: Option<&Path>) -> Result<Contract, Failed> {
+    let read = file.map(text).transpose();
+    let text = read.map_err(failed(format!("read the contract file {}", name(file))))?;
+    let contract = text.map_or_else(Contract::builtin, |text| Contract::parse(&text));
+    contract.map_err(failed(format!("use the contract file {}", name(file))))
 }
 
 fn text(path: &Path) -> io::Result<String> {

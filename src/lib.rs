@@ -11,8 +11,6 @@
 //! Outside of the layers are [`clock`], which layers 3 to 5 read, [`contract_file`], [`util`], and [`checks`], which
 //! `helm test` and the tool on the desk (`kubectl-runop`) ask. Without the feature `controller` the fourth is left out.
 
-#![warn(missing_docs)]
-
 pub mod api;
 pub mod checks;
 pub mod clock;

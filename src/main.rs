@@ -44,8 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help and version to standard output. Of an error it prints only the line that names it: clap's page doesn't
-/// suit a container's log.
+/// Of an error it prints only the line that names it: clap's page doesn't suit a container's log.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
@@ -97,8 +96,7 @@ fn run(future: impl Future<Output = Result<ExitCode, start::StartError>>) -> Exi
     }
 }
 
-/// What `helm test` runs in a Pod: whether Runs of a namespace have what they need, as far as it can be seen from there.
-/// `kubectl runop doctor` says more.
+/// What `helm test` runs in a Pod; `kubectl runop doctor` says more.
 async fn check(args: &CheckArgs) -> Result<ExitCode, start::StartError> {
     let target = args.base_url.as_deref();
     let target = target.map(|base_url| Target::new(base_url, &args.trial()));

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest
@@ -18,9 +17,26 @@ pub fn sha256(bytes: &[u8]) -> String {
         })
 }
 
-/// An error with its sources on one line.
 pub fn error_chain(error: &dyn Error) -> String {
     chained(error.to_string(), error.source())
+}
+
+/// What could not be done, and why, where nobody has to tell the causes apart.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {what}")]
+pub struct Failed {
+    what: String,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// For `map_err`: `failed("use --base-url")`.
+pub fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
+    what: impl Into<String>,
+) -> impl FnOnce(E) -> Failed {
+    move |source| Failed {
+        what: what.into(),
+        source: source.into(),
+    }
 }
 
 /// A text, followed by a cause and its sources.

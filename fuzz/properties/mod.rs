@@ -9,7 +9,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    missing_docs,
     reason = "a panic is how a property fails"
 )]
 

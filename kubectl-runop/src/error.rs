@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use kube::config::{InferConfigError, KubeconfigError};
 
-use run_operator::checks::{Refused, TargetError};
-use run_operator::util::error_chain;
+use run_operator::checks::Refused;
+use run_operator::util::{Failed, error_chain};
 
 /// How a command ended, in the order of what counts most if several Runs end differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub(crate) enum ToolError {
     #[error("error: failed to make a client: {}", error_chain(.0))]
     Client(#[source] kube::Error),
     #[error("error: {}", error_chain(.0))]
-    Target(#[from] TargetError),
+    Target(#[from] Failed),
     #[error("error: {0}")]
     Usage(String),
     #[error("error: failed to read {0}: {1}")]

@@ -9,22 +9,26 @@ use super::limits;
 
 /// An enum of words of the API, each a variant of the same name.
 macro_rules! words {
-    ($(#[$meta:meta])+ pub enum $name:ident { $($(#[$attribute:meta])+ $word:ident,)+ }) => {
+    ($(#[$meta:meta])+ pub enum $name:ident { $($(#[$attribute:meta])* $word:ident,)+ }) => {
         $(#[$meta])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
-            $($(#[$attribute])+ $word,)+
+            $($(#[$attribute])* $word,)+
         }
 
         impl $name {
-            /// Every one.
             pub const ALL: &'static [Self] = &[$(Self::$word,)+];
 
-            /// The word.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => stringify!($word),)+
                 }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
             }
         }
     };
@@ -34,58 +38,42 @@ pub(super) use words;
 words! {
     /// The conditions of a Run and of a Workspace.
     pub enum ConditionType {
-        /// The service returned a runId.
         Accepted,
         /// The mirror of the run is up to date.
         Synced,
-        /// The run has ended, in whatever way.
         Finished,
         /// The run succeeded, as in a batch/v1 Job.
         Complete,
         /// The run failed, as in a batch/v1 Job.
         Failed,
-        /// The requirement of GitOps health.
         Ready,
-        /// The operator is working towards Ready.
         Reconciling,
         /// Nothing more happens until a person acts.
         Stalled,
-        /// The service's API version is one that the contract file accepts.
         VersionVerified,
-        /// The service accepted the token and named its workspace.
         Authenticated,
     }
 }
 
 words! {
-    /// Reason of a condition: a closed list, so that people and alerts can rely on it.
+    /// Reason of a condition: a closed list, so that people and alerts can rely on it. docs/reasons.md has them all.
     #[derive(Deserialize, Serialize)]
     pub enum Reason {
-        /// `spec.suspend` delays the submission.
         Suspended,
-        /// The Workspace that the Run refers to doesn't exist.
         WorkspaceNotFound,
-        /// The Workspace is not Ready; its own status has the reason.
         WorkspaceNotReady,
-        /// The Workspace is being deleted and takes no new Runs.
         WorkspaceDeleting,
-        /// The Workspace's `spec.suspend` blocks new submissions.
         WorkspaceSuspended,
-        /// The Workspace can't be read by its schema.
         WorkspaceInvalid,
-        /// The Run can't be read by its schema.
         RunInvalid,
-        /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
         NamespaceNotAllowed,
         /// A call failed in a way that is retried with the same key.
         Retrying,
         /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
         RateLimited,
-        /// The service returned a runId.
         Submitted,
         /// The service refused exactly this create for good; the Run has ended.
         CreateRefused,
-        /// The service answered 403.
         Forbidden,
         /// 409: an approval is missing (rule 9).
         ApprovalConflict,
@@ -107,7 +95,6 @@ words! {
         SubmissionUnknown,
         /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
         Restored,
-        /// Another live Run holds the same `spec.idempotencyKey`.
         KeyInUse,
         /// The Workspace has another base URL than the one that the Run is pinned to.
         WorkspaceChanged,
@@ -117,57 +104,34 @@ words! {
         BodyChanged,
         /// The service returned another runId than the known one.
         RunIdConflict,
-        /// The run is at the service.
         Active,
-        /// A cancellation was requested.
         Cancelling,
-        /// The service refused the cancellation.
         CancelRefused,
-        /// The run succeeded.
         Succeeded,
-        /// The run failed.
         Failed,
-        /// The run was cancelled as requested.
         Cancelled,
         /// The run was cancelled, and not by this object.
         CancelledElsewhere,
-        /// `activeDeadlineSeconds` passed and the run was cancelled.
         DeadlineExceeded,
-        /// The service no longer knows the run.
         RunNotFound,
-        /// The mirror is up to date.
         Mirrored,
         /// The mirror is up to date, by polls: there is no place for the run's event stream.
         Polled,
-        /// The service can't be reached, or answers with errors.
         ServiceUnavailable,
-        /// The service rejected the token.
         Unauthorized,
-        /// The Secret doesn't exist.
         SecretNotFound,
-        /// The Secret has no such key.
         SecretKeyNotFound,
-        /// The operator may not read the Secret.
         SecretForbidden,
-        /// The token is empty, has several lines, or doesn't fit into a header.
         TokenMalformed,
         /// The token looks like the key of a model provider (rule 6).
         TokenIsProviderKey,
-        /// The CA bundle can't be read.
         CaInvalid,
-        /// The base URL is missing, malformed or not on the allow-list.
         BaseUrlNotAllowed,
-        /// The service's version is one that the contract file accepts.
         VersionAccepted,
-        /// The service's version is not one that the contract file accepts.
         VersionNotAccepted,
-        /// The service named the workspace of the token.
         Identified,
-        /// The service acts for another workspace than `spec.workspaceId`.
         WorkspaceMismatch,
-        /// The Workspace answered for its token.
         Verified,
-        /// The check is in progress.
         Checking,
     }
 }
@@ -179,35 +143,11 @@ impl Reason {
     }
 }
 
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl JsonSchema for Reason {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Reason".into()
-    }
-
-    // A plain string: an older schema must not refuse a newer operator's reason.
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "maxLength": 64})
-    }
-}
-
-/// Content of a condition, before it is merged into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// The condition.
     pub kind: ConditionType,
     /// `None` removes the condition: by Kubernetes' convention, absent means that it does not apply.
     pub status: Option<bool>,
-    /// The reason.
     pub reason: Reason,
     /// One sentence that a person can act on. No times or counters: each change of one would cost a write.
     pub message: String,
@@ -221,16 +161,14 @@ pub fn set(
     now: Timestamp,
 ) {
     let kind = update.kind.as_str();
-    let position = conditions.iter().position(|c| c.type_ == kind);
     let Some(status) = update.status else {
-        if let Some(i) = position {
-            conditions.remove(i);
-        }
+        conditions.retain(|c| c.type_ != kind);
         return;
     };
     let status = if status { "True" } else { "False" };
-    let since = position
-        .and_then(|i| conditions.get(i))
+    let existing = conditions.iter_mut().find(|c| c.type_ == kind);
+    let since = existing
+        .as_ref()
         .filter(|c| c.status == status)
         .map_or_else(|| whole_seconds(now), |c| c.last_transition_time.clone());
     let condition = Condition {
@@ -241,18 +179,16 @@ pub fn set(
         observed_generation: Some(generation),
         last_transition_time: since,
     };
-    match position.and_then(|i| conditions.get_mut(i)) {
+    match existing {
         Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }
 }
 
-/// The condition `kind`, if it is present.
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|c| c.type_ == kind.as_str())
 }
 
-/// Whether the condition `kind` is present and True.
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|c| c.status == "True")
 }
@@ -288,8 +224,7 @@ pub struct LastError {
     pub next_attempt: Option<Time>,
 }
 
-/// A timestamp as the API server stores it: whole seconds, so that a written time equals the one
-/// that is read back.
+/// A timestamp as the API server stores it: a written time equals the one that is read back.
 pub fn whole_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 mod profile;
 
-pub use profile::{CodeClass, ContractError, Limits, Misread, StateClass, Timeouts};
+pub use profile::{CodeClass, ContractError, Limits, StateClass, Timeouts};
 
 use profile::{Profile, invalid};
 
@@ -24,12 +24,10 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// The contract that is compiled in.
     pub fn builtin() -> Result<Self, ContractError> {
         Self::parse(BUILTIN)
     }
 
-    /// Reads and checks a contract file.
     pub fn parse(yaml: &str) -> Result<Self, ContractError> {
         // Without the excerpt of the file that it would print: an error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
@@ -70,27 +68,22 @@ impl Contract {
         })
     }
 
-    /// The accepted versions, in the file's order.
     pub fn accepted_versions(&self) -> &[String] {
         &self.profile.version.accepted
     }
 
-    /// Pointers to the version in an answer to `GET /version`.
     pub fn version_pointers(&self) -> &[String] {
         &self.profile.version.pointers
     }
 
-    /// The version that an answer to `GET /version` names.
     pub fn version_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.version.pointers)
     }
 
-    /// The run's identifier in an answer.
     pub fn run_id_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.id_pointers)
     }
 
-    /// The run's state in an answer.
     pub fn run_state_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.state_pointers)
     }
@@ -106,7 +99,6 @@ impl Contract {
         text_at(answer, &self.profile.workspace.identity_pointers)
     }
 
-    /// Whether the file has pointers to the workspace's identity.
     pub fn knows_identity(&self) -> bool {
         !self.profile.workspace.identity_pointers.is_empty()
     }
@@ -116,12 +108,10 @@ impl Contract {
         self.profile.key_retention_seconds
     }
 
-    /// Sizes beyond which an answer is not read.
     pub fn limits(&self) -> Limits {
         self.profile.limits
     }
 
-    /// Limits of a call's duration.
     pub fn timeouts(&self) -> Timeouts {
         self.profile.timeouts
     }

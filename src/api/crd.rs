@@ -15,40 +15,35 @@ use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::util::{Failed, failed};
+
 use super::{ClusterWorkspace, Run, Workspace, names, schema};
 
-/// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
 
-/// Error of printing the objects.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// An object has no JSON form.
-    #[error("failed to read the fields of a custom resource definition or of its policy")]
-    ReadFields(#[from] serde_json::Error),
-    /// An object has no YAML form.
-    #[error("failed to print a custom resource definition or its policy as YAML")]
-    PrintYaml(#[from] serde_saphyr::ser::Error),
-}
-
-/// The CRD of [`Run`].
 pub fn run() -> CustomResourceDefinition {
     finish(Run::crd())
 }
 
-/// The CRD of [`Workspace`].
 pub fn workspace() -> CustomResourceDefinition {
     finish(Workspace::crd())
 }
 
-/// The CRD of [`ClusterWorkspace`].
 pub fn cluster_workspace() -> CustomResourceDefinition {
-    finish(ClusterWorkspace::crd())
+    let mut crd = finish(ClusterWorkspace::crd());
+    for (version, of_workspace) in crd
+        .spec
+        .versions
+        .iter_mut()
+        .zip(Workspace::crd().spec.versions)
+    {
+        version.additional_printer_columns = of_workspace.additional_printer_columns;
+    }
+    crd
 }
 
-/// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
-/// the same types.
-pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
+/// The files of `crds/`, by name, in the order in which they are applied.
+pub fn files() -> Result<Vec<(&'static str, String)>, Failed> {
     let (policy, binding) = (document(&policy())?, document(&policy_binding())?);
     let files = [
         ("runs.yaml", document(&run())?),
@@ -62,17 +57,19 @@ pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
 }
 
 /// Everything in one text of several documents, for `kubectl apply -f -`.
-pub fn yaml() -> Result<String, Error> {
+pub fn yaml() -> Result<String, Failed> {
     let texts: Vec<String> = files()?.into_iter().map(|(_, text)| text).collect();
     Ok(texts.join("---\n"))
 }
 
-fn document<T: Serialize>(object: &T) -> Result<String, Error> {
-    let mut value = serde_json::to_value(object)?;
+fn document<T: Serialize>(object: &T) -> Result<String, Failed> {
+    let fields = serde_json::to_value(object);
+    let mut value = fields.map_err(failed("read the fields of a CRD or of its policy"))?;
     whole_numbers(&mut value);
     // Each text on one line, however long: a changed word is a changed line.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    Ok(serde_saphyr::to_string_with_options(&value, options)?)
+    let text = serde_saphyr::to_string_with_options(&value, options);
+    text.map_err(failed("print a CRD or its policy as YAML"))
 }
 
 /// A bound is a float in the CRD's type: 1 would be printed as 1.0.
@@ -91,7 +88,6 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Adds the parts that the derived CRD lacks.
 fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     // The server's defaults: GitOps tools see no difference.
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));

@@ -4,7 +4,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::names;
 
-/// Whether an object has the finalizer.
 pub fn present(meta: &ObjectMeta) -> bool {
     all(meta).any(|f| f == names::FINALIZER)
 }

@@ -8,20 +8,16 @@ use super::{
     status::{Phase, ResolvedWorkspace},
 };
 
-/// The record that precedes every POST. It is never authority: it counts only if its `uid` is the
-/// Run's own.
+/// The record that precedes every POST. It counts only if its `uid` is the Run's own.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// The Run that this intent was written for.
     pub uid: String,
-    /// The Workspace that the run is submitted to.
     pub workspace: ResolvedWorkspace,
     /// The idempotency key (rule 1).
     pub key: String,
     /// SHA-256 of the body, hexadecimal.
     pub sha256: String,
-    /// The version of the serializer that makes the body.
     pub serializer: u32,
     /// Time at which the first POST of this key became possible; `keyRetention` counts from it.
     pub time: Timestamp,
@@ -37,16 +33,13 @@ pub struct Intent {
     pub end: Option<End>,
 }
 
-/// The end of a Run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", from = "StoredEnd")]
 pub struct End {
     /// The service's identifier; absent if the Run ended without a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The terminal phase.
     pub phase: Phase,
-    /// The reason of the Finished condition.
     pub reason: Reason,
 }
 
@@ -70,12 +63,10 @@ impl From<StoredEnd> for End {
     }
 }
 
-/// The annotation as stored in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentRecord {
     /// No annotation: no POST was ever made for this object, unless it was removed by an edit.
     Absent,
-    /// Written for this same object.
     Own(Box<Intent>),
     /// Written for another uid: a restored backup or a copied manifest.
     Foreign,
@@ -84,7 +75,6 @@ pub enum IntentRecord {
 }
 
 impl IntentRecord {
-    /// The intent, if it was written for this object.
     pub fn own(self) -> Option<Intent> {
         match self {
             Self::Own(intent) => Some(*intent),
@@ -92,7 +82,6 @@ impl IntentRecord {
         }
     }
 
-    /// Reads an annotation's text for the object `uid`.
     pub fn read(annotation: Option<&str>, uid: &str) -> Self {
         let Some(text) = annotation else {
             return Self::Absent;

@@ -1,10 +1,7 @@
 //! Names that scripts and manifests rely on. Changing one breaks existing clusters.
 
-/// API group of every kind.
 pub const GROUP: &str = "run-operator.dev";
-/// The one served version.
 pub const VERSION: &str = "v1alpha1";
-/// Field manager of every write.
 pub const FIELD_MANAGER: &str = "run-operator";
 /// Finalizer: keeps a Run until its run is known to have ended, and a Workspace while submitted Runs need it.
 pub const FINALIZER: &str = "run-operator.dev/cancel";
@@ -18,22 +15,18 @@ pub const DEFAULT_WORKSPACE: &str = "default";
 pub const AUTO: &str = "auto";
 /// Secret with the token if a Workspace names none.
 pub const DEFAULT_TOKEN_SECRET: &str = "run-operator-token";
-/// Key of the token in its Secret.
 pub const DEFAULT_TOKEN_KEY: &str = "token";
-/// Key of the CA bundle in its Secret.
 pub const DEFAULT_CA_KEY: &str = "ca.crt";
 
 /// Annotation of Argo CD on the objects that it tracks.
 pub const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
 /// Label of Argo CD on the objects that it tracks, in one of its configurations.
 pub const ARGO_INSTANCE: &str = "argocd.argoproj.io/instance";
-/// Annotation of a hook of Argo CD.
 pub const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 /// Label of Flux on the objects that a Kustomization applies.
 pub const FLUX_KUSTOMIZATION: &str = "kustomize.toolkit.fluxcd.io/name";
 /// Label of Flux on the objects that a `HelmRelease` applies.
 pub const FLUX_HELM: &str = "helm.toolkit.fluxcd.io/name";
-/// Annotation of Helm on the objects of a release.
 pub const HELM_RELEASE: &str = "meta.helm.sh/release-name";
 /// Annotation of a hook of Helm; Argo CD takes it for one of its own.
 pub const HELM_HOOK: &str = "helm.sh/hook";

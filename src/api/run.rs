@@ -147,7 +147,6 @@ pub enum ReadyWhen {
 }
 
 impl RunSpec {
-    /// The Workspace in force.
     pub fn workspace_ref(&self) -> WorkspaceRef {
         self.workspace_ref.clone().unwrap_or_else(|| WorkspaceRef {
             kind: None,
@@ -155,45 +154,37 @@ impl RunSpec {
         })
     }
 
-    /// The provider in force.
     pub fn provider(&self) -> &str {
         self.provider.as_deref().unwrap_or(names::AUTO)
     }
 
-    /// The region in force.
     pub fn region(&self) -> &str {
         self.region.as_deref().unwrap_or(names::AUTO)
     }
 
-    /// Whether the submission is suspended.
     pub fn suspended(&self) -> bool {
         self.suspend.unwrap_or_default()
     }
 
-    /// Whether the user requested the run's cancellation.
     pub fn cancelled(&self) -> bool {
         self.cancel.unwrap_or_default()
     }
 
-    /// The deletion policy in force.
     pub fn deletion_policy(&self) -> DeletionPolicy {
         self.deletion_policy.unwrap_or_default()
     }
 
-    /// The requirement of Ready in force.
     pub fn ready_when(&self) -> ReadyWhen {
         self.ready_when.unwrap_or_default()
     }
 }
 
 impl Run {
-    /// Whether the Run has ended, by its stored status.
     pub fn ended(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         phase.is_some_and(Phase::terminal)
     }
 
-    /// The intent in the object's annotation.
     pub fn intent_record(&self) -> IntentRecord {
         let annotations = self.metadata.annotations.as_ref();
         let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
@@ -211,7 +202,6 @@ impl Run {
 pub struct Workload(Arc<str>);
 
 impl Workload {
-    /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -13,7 +13,6 @@ pub(super) const NO_CONTROL: &str = r"^[^\x00-\x1F\x7F]+$";
 /// The name of a Kubernetes object: a DNS subdomain.
 pub(super) const DNS_SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-/// A key of a Secret.
 pub(super) const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 /// http or https, a host, perhaps a port and a path. No user, query or fragment: a token in a URL
 /// would end up in logs (rule 7).
@@ -42,7 +41,6 @@ pub(super) fn immutable_workload() -> Rule {
     )
 }
 
-/// Message of both admission checks of `workload`.
 pub(super) const WORKLOAD_MESSAGE: &str =
     "workload is immutable: create a new Run, with another name, for another workload";
 

@@ -196,6 +196,8 @@ pub struct EventRecord {
 pub struct Refusal {
     /// One of the reasons of the conditions.
     #[serde(deserialize_with = "reason_of_refusal")]
+    // A plain string: an older schema must not refuse a newer operator's reason.
+    #[schemars(with = "String", length(max = limits::MAX_REASON))]
     pub reason: Reason,
     /// Whether it is proved that the service made no run for this object.
     pub not_created: bool,

@@ -152,13 +152,12 @@ pub struct WorkspaceStatus {
 impl WorkspaceSpec {
     /// Name and key of the token's Secret, as in force.
     pub fn token_secret(&self) -> (&str, &str) {
-        match &self.token_secret_ref {
-            Some(r) => (
-                &r.name,
-                r.key.as_deref().unwrap_or(names::DEFAULT_TOKEN_KEY),
-            ),
-            None => (names::DEFAULT_TOKEN_SECRET, names::DEFAULT_TOKEN_KEY),
-        }
+        let named = self.token_secret_ref.as_ref();
+        let key = named.and_then(|r| r.key.as_deref());
+        (
+            named.map_or(names::DEFAULT_TOKEN_SECRET, |r| &r.name),
+            key.unwrap_or(names::DEFAULT_TOKEN_KEY),
+        )
     }
 
     /// Name and key of the CA bundle's Secret, if there is one.
@@ -181,25 +180,7 @@ impl WorkspaceSpec {
     category = "run-operator",
     doc = "The service that the Runs of several namespaces are submitted to. It is a Workspace whose Secrets are \
            in the operator's namespace; namespaceSelector selects the namespaces that may use it. A Run names it in \
-           spec.workspaceRef with kind: ClusterWorkspace.",
-    printcolumn = r#"{"name": "Ready", "type": "string",
-        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
-        "description": "Whether Runs can be submitted."}"#,
-    printcolumn = r#"{"name": "Reason", "type": "string",
-        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
-        "description": "Reason of the Ready condition."}"#,
-    printcolumn = r#"{"name": "Version", "type": "string",
-        "jsonPath": ".status.serviceVersion",
-        "description": "The API version that the service reports."}"#,
-    printcolumn = r#"{"name": "Suspended", "type": "boolean", "priority": 1,
-        "jsonPath": ".spec.suspend",
-        "description": "Whether spec.suspend blocks new submissions."}"#,
-    printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
-        "jsonPath": ".status.identity",
-        "description": "The workspace that the token acts for, as reported by the service."}"#,
-    printcolumn = r#"{"name": "Age", "type": "date",
-        "jsonPath": ".metadata.creationTimestamp",
-        "description": "Time since the object was created."}"#
+           spec.workspaceRef with kind: ClusterWorkspace."
 )]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::immutable("baseUrl", "create a new ClusterWorkspace for another URL, and name it in new Runs"),
@@ -234,10 +215,8 @@ impl ClusterWorkspaceSpec {
 
 /// The interface that both kinds of Workspace share.
 pub trait AnyWorkspace: Resource<DynamicType = ()> {
-    /// The kind, as a Run refers to it.
     const KIND: WorkspaceKind;
 
-    /// The fields that both kinds have.
     fn common(&self) -> &WorkspaceSpec;
 
     /// The stored result of the last check.
@@ -295,26 +274,16 @@ words! {
 }
 
 impl WorkspaceRef {
-    /// The kind in force.
     pub fn kind(&self) -> WorkspaceKind {
         self.kind.unwrap_or_default()
     }
 }
 
-impl std::fmt::Display for WorkspaceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Names a Workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkspaceKey {
-    /// Its kind.
     pub kind: WorkspaceKind,
     /// Its namespace; empty for a cluster-scoped one.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -364,7 +333,6 @@ mod tests {
         let none = ClusterWorkspaceSpec::default();
         assert!(!none.allows(&BTreeMap::new()).unwrap());
         assert!(allows(&json!({}), &[]));
-        assert!(allows(&json!({}), &[("a", "b")]));
     }
 
     #[test]

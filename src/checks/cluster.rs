@@ -15,8 +15,7 @@ const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough")
 const CRDS: Check = Check::new("cluster.crds", "the CRDs are of this version");
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// Asks the API server for what everything else depends on. If the first finding is not ok it doesn't answer, and if the
-/// last one isn't it may not know Runs.
+/// If the first finding is not ok the API server doesn't answer, and if the last one isn't it may not know Runs.
 pub async fn api_server(client: &Client) -> [Finding; 3] {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version,
@@ -101,21 +100,14 @@ fn compare(path: &str, ours: &Value, served: Option<&Value>, missing: &mut Vec<S
 }
 
 /// The oldest Kubernetes that the operator is tested on, and starts on.
-pub const MINIMUM: KubernetesVersion = KubernetesVersion {
-    major: 1,
-    minor: 34,
-};
+pub const MINIMUM: KubernetesVersion = KubernetesVersion(1, 34);
 
-/// A minor version. Its order is that of the releases.
+/// A minor version, such as 1.34. Its order is that of the releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KubernetesVersion {
-    major: u32,
-    minor: u32,
-}
+pub struct KubernetesVersion(u32, u32);
 
 impl KubernetesVersion {
-    /// The version whose APIs and features an API server serves: the emulated one where it emulates an older one
-    /// (`--emulated-version`), else its own. None if it reports no numbers.
+    /// The version that an API server emulates (`--emulated-version`), else its own. None if it reports no numbers.
     pub fn served(info: &Info) -> Option<Self> {
         let emulated = info
             .emulation_major
@@ -133,16 +125,13 @@ impl KubernetesVersion {
                 .parse()
                 .ok()
         };
-        Some(Self {
-            major: digits(major)?,
-            minor: digits(minor)?,
-        })
+        Some(Self(digits(major)?, digits(minor)?))
     }
 }
 
 impl fmt::Display for KubernetesVersion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.major, self.minor)
+        write!(formatter, "{}.{}", self.0, self.1)
     }
 }
 
@@ -166,14 +155,10 @@ mod tests {
     #[case::the_minimum(["1", "34"], None, Some(("1.34", true)))]
     #[case::one_below(["1", "33"], None, Some(("1.33", false)))]
     #[case::by_number_and_not_by_text(["1", "9"], None, Some(("1.9", false)))]
-    #[case::three_digits(["1", "100"], None, Some(("1.100", true)))]
     #[case::another_major(["2", "0"], None, Some(("2.0", true)))]
     #[case::of_a_distribution(["1", "35+"], None, Some(("1.35", true)))]
-    #[case::of_a_distribution_below(["1", "33+"], None, Some(("1.33", false)))]
     #[case::emulated(["1", "36"], Some(["1", "33"]), Some(("1.33", false)))]
-    #[case::emulated_as_itself(["1", "36"], Some(["1", "36"]), Some(("1.36", true)))]
     #[case::emulated_and_empty(["1", "36"], Some(["", ""]), Some(("1.36", true)))]
-    #[case::empty(["", ""], None, None)]
     #[case::no_number(["v1", "x"], None, None)]
     fn the_version_is_compared_by_numbers(
         #[case] own: [&str; 2],

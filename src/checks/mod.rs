@@ -1,5 +1,4 @@
-//! What `helm test` and the tool on the desk ask of a cluster, of an operator and of a service. Each answer is a finding:
-//! what was seen, and what to do. Only reads.
+//! What `helm test` and the tool on the desk ask of a cluster, of an operator and of a service. Only reads.
 
 mod cluster;
 mod operator;
@@ -21,24 +20,20 @@ use crate::util::error_chain;
 
 pub use cluster::{KubernetesVersion, MINIMUM, api_server};
 pub use operator::{Deployed, at_work};
-pub use service::{Target, TargetError, Trial};
+pub use service::{Target, Trial};
 pub use workspaces::{Workspaces, workspaces};
 
 /// Longest wait for one answer of the API server's: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
-/// Objects asked for at a time.
 const PAGE: u32 = 500;
 
 /// Why the API server gave no answer that is of use, in kubectl's words.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It refused.
     #[error("Error from server ({}): {}", .0.reason, .0.message)]
     Status(Box<Status>),
-    /// It was not reached, or its answer can't be read.
     #[error("error: the API server gave no answer: {}", error_chain(.0))]
     Failed(#[source] kube::Error),
-    /// It took too long.
     #[error("error: the API server gave no answer within {} s", LONGEST_CALL.as_secs())]
     Slow,
 }
@@ -53,7 +48,6 @@ impl From<kube::Error> for Refused {
 }
 
 impl Refused {
-    /// The API server's status code, if it answered.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status(status) => Some(status.code),
@@ -80,7 +74,6 @@ pub async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T
     }
 }
 
-/// All objects of a kind, page by page.
 pub async fn pages<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Refused>
 where
     K: Clone + fmt::Debug + DeserializeOwned,
@@ -102,17 +95,13 @@ pub const NO_ANSWER: &str = "there was no answer";
 /// Remedy where the API server gave no usable answer.
 const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's network.";
 
-/// Verdict on a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is true.
     Ok,
     /// It is false, and a person should know; it prevents nothing.
     Warn,
-    /// It is false.
     Fail,
-    /// It could not be tried.
     #[serde(rename = "note")]
     NotTried,
 }
@@ -128,7 +117,6 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A statement that can be tried.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Check {
     #[serde(rename = "check")]
@@ -136,17 +124,12 @@ pub struct Check {
     title: &'static str,
 }
 
-/// A statement with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The statement.
     #[serde(flatten)]
     pub check: Check,
-    /// The verdict.
     pub verdict: Verdict,
-    /// The observation.
     pub saw: String,
-    /// The remedy.
     pub todo: Option<&'static str>,
 }
 
@@ -156,17 +139,14 @@ impl Check {
         Self { name, title }
     }
 
-    /// It is true.
     pub fn ok(self, saw: impl Into<String>) -> Finding {
         self.finding(Verdict::Ok, saw, None)
     }
 
-    /// It is false.
     pub fn fail(self, saw: impl Into<String>, todo: &'static str) -> Finding {
         self.finding(Verdict::Fail, saw, Some(todo))
     }
 
-    /// It could not be tried.
     pub fn not_tried(self, why: &str) -> Finding {
         self.finding(Verdict::NotTried, format!("Not tried: {why}."), None)
     }
@@ -180,7 +160,6 @@ impl Check {
         }
     }
 
-    /// The contract file's verdict on a version of the service.
     pub fn version(self, version: Option<&str>, contract: &Contract) -> Finding {
         match version_verdict(version, contract) {
             Ok(why) => self.ok(why.message),
@@ -188,7 +167,6 @@ impl Check {
         }
     }
 
-    /// Any verdict.
     pub fn finding(
         self,
         verdict: Verdict,
@@ -204,7 +182,6 @@ impl Check {
     }
 }
 
-/// One line for people.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verdict, title) = (self.verdict, self.check.title);
@@ -213,7 +190,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Whether no check failed.
 pub fn is_good(findings: &[Finding]) -> bool {
     findings.iter().all(|f| f.verdict != Verdict::Fail)
 }

@@ -19,7 +19,6 @@ const LONGEST: Duration = Duration::from_mins(1);
 const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
-/// The operator as its Deployment configures it.
 pub struct Deployed {
     /// The service account of its Pods.
     pub account: String,
@@ -28,7 +27,6 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// Reads the Deployment; none if there is none.
     pub async fn read(
         client: &Client,
         namespace: &str,
@@ -62,7 +60,6 @@ impl Deployed {
         env.find(|env| env.name == name)?.value.as_ref()
     }
 
-    /// The values of a flag, from its arguments or else from its variable.
     pub fn values(&self, flag: &str) -> Vec<String> {
         let next = self.args().skip(1).map(Some).chain([None]);
         let given =
@@ -80,7 +77,6 @@ impl Deployed {
         values.map(str::to_owned).collect()
     }
 
-    /// Whether a switch is on.
     pub fn has(&self, flag: &str) -> bool {
         self.args().any(|arg| arg == flag) || self.variable(flag).is_some_and(|v| v == "true")
     }
@@ -98,8 +94,8 @@ impl Deployed {
     }
 }
 
-/// Whether the operator of this namespace and name is at work: by its Lease, which a leader renews every few seconds, or
-/// by its Deployment, where that elects no leader. A Lease may be left from an election that was turned off since.
+/// Whether the operator is at work: by its Lease, which a leader renews every few seconds, or by its Deployment, where that
+/// elects no leader. A Lease may be left from an election that was turned off since.
 pub async fn at_work(client: &Client, namespace: &str, name: &str) -> Finding {
     let place = format!("{namespace}/{name}");
     let deployed = Deployed::read(client, namespace, name).await;

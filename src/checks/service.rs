@@ -1,12 +1,12 @@
 //! A service: whether it answers `GET /version` with a version that the contract file accepts.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::api::Contract;
-use crate::contract_file::{self, ContractFileError, read_up_to};
-use crate::service::{AllowList, BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError};
+use crate::contract_file::{self, read_up_to};
+use crate::service::{AllowList, BaseUrl, Client, ClientConfig};
+use crate::util::{Failed, failed};
 
 use super::{Check, Finding};
 
@@ -14,57 +14,35 @@ use super::{Check, Finding};
 const LARGEST_CA: u64 = 4 << 20;
 const ACCEPTED: Check = Check::new("service.version", "the service's version is accepted");
 
-/// How a service is tried.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// The contract file; the one that is compiled in, if unset.
     pub contract: Option<PathBuf>,
     /// The CA certificates to trust, PEM, instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Whether plain http to other machines is accepted.
     pub allow_insecure_http: bool,
     /// Whether plain http is HTTP/2.
     pub h2c: bool,
 }
 
-/// Reason why a service can't be tried.
-#[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    /// The contract file.
-    #[error(transparent)]
-    File(#[from] ContractFileError),
-    /// The URL.
-    #[error("failed to use --base-url")]
-    BaseUrl(#[from] BaseUrlError),
-    /// The file of certificates.
-    #[error("failed to read the CA certificates {}", .0.display())]
-    Ca(PathBuf, #[source] io::Error),
-    /// Its content, or the system's.
-    #[error("failed to make a client")]
-    Client(#[from] ConfigError),
-}
-
 /// The service that is tried, and the contract to compare it with.
 pub struct Target {
-    /// Its address.
     pub base_url: BaseUrl,
-    /// The name of the contract file.
     pub contract_file: String,
-    /// The contract.
     pub contract: Arc<Contract>,
     /// A client of it, without a token.
     pub client: Client,
 }
 
 impl Target {
-    /// Reads the files and the URL.
-    pub fn new(base_url: &str, trial: &Trial) -> Result<Self, TargetError> {
+    pub fn new(base_url: &str, trial: &Trial) -> Result<Self, Failed> {
         let file = trial.contract.as_deref();
         let contract = Arc::new(contract_file::load(file)?);
-        let allowed = AllowList::parse([base_url], trial.allow_insecure_http)?;
-        let base_url = BaseUrl::parse(base_url, &allowed)?;
+        let allowed = AllowList::parse([base_url], trial.allow_insecure_http);
+        let base_url = allowed.and_then(|allowed| BaseUrl::parse(base_url, &allowed));
+        let base_url = base_url.map_err(failed("use --base-url"))?;
         let read = |path: &PathBuf| {
-            read_up_to(path, LARGEST_CA).map_err(|error| TargetError::Ca(path.clone(), error))
+            let what = format!("read the CA certificates {}", path.display());
+            read_up_to(path, LARGEST_CA).map_err(failed(what))
         };
         let client = Client::new(ClientConfig {
             base_url: base_url.clone(),
@@ -73,16 +51,15 @@ impl Target {
             contract: Arc::clone(&contract),
             user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
             observer: Arc::new(()),
-        })?;
+        });
         Ok(Self {
             base_url,
             contract_file: contract_file::name(file),
             contract,
-            client,
+            client: client.map_err(failed("make a client"))?,
         })
     }
 
-    /// Asks for the version, as the operator does.
     pub async fn accepted(&self) -> Finding {
         let todo = "Check the base URL and the network: `kubectl runop contract check` says more.";
         match self.client.version().await {

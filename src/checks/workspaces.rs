@@ -29,7 +29,6 @@ const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are
 pub struct Workspaces {
     /// Whether they are Ready; of ClusterWorkspaces only if they are not known.
     pub findings: Vec<Finding>,
-    /// Those that take Runs.
     pub taking: Vec<String>,
     /// What those of the namespace name: Secrets, base URLs.
     pub specs: Vec<WorkspaceSpec>,

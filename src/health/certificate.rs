@@ -5,47 +5,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use run_operator::util::{error_chain, lock};
+use run_operator::util::{Failed, error_chain, failed, lock};
 
 /// Interval at which the files are read. The kubelet takes about a minute to bring a changed Secret.
 const CHECK: Duration = Duration::from_secs(10);
 /// Name in a self-signed certificate, which no scraper can verify anyway.
 const SELF_SIGNED_FOR: &str = "localhost";
 
-/// Error about the certificate.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CertificateError {
-    #[error("failed to read {}", path.display())]
-    Read { path: PathBuf, source: pem::Error },
-    #[error("failed to use the certificate with its key")]
-    Tls(#[source] rustls::Error),
-    #[error("failed to make a self-signed certificate")]
-    SelfSigned(#[source] rcgen::Error),
-}
-
-/// The files of a certificate with its chain, and of its key, as PEM.
-pub(crate) struct CertificateFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-}
-
-/// The certificate in use.
 pub(crate) struct Certificates {
     current: Mutex<Arc<ServerConfig>>,
-    files: Option<CertificateFiles>,
+    files: Option<Files>,
 }
 
+/// Of the certificate with its chain, and of its key, as PEM.
+type Files = (PathBuf, PathBuf);
+
 impl Certificates {
-    /// Reads the certificate, or makes one.
-    pub(crate) fn new(files: Option<CertificateFiles>) -> Result<Self, CertificateError> {
+    pub(crate) fn new(files: Option<Files>) -> Result<Self, Failed> {
         let current = match &files {
-            Some(files) => files.read()?,
+            Some(files) => read(files)?,
             None => self_signed()?,
         };
         Ok(Self {
@@ -54,13 +37,11 @@ impl Certificates {
         })
     }
 
-    /// TLS with the certificate in use.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&lock(&self.current)))
     }
 
-    /// Reads the files again and again, and uses what they have for new connections. If that can't be used, the error is
-    /// logged once, and the certificate in use stays. Never returns.
+    /// Uses what the files have for new connections. If that can't be used, the certificate in use stays. Never returns.
     pub(super) async fn reload_on_change(&self) {
         let Some(files) = &self.files else {
             return std::future::pending().await;
@@ -68,7 +49,7 @@ impl Certificates {
         let mut logged = String::new();
         loop {
             sleep(CHECK).await;
-            let error = match files.read() {
+            let error = match read(files) {
                 Ok(renewed) => {
                     *lock(&self.current) = renewed;
                     String::new()
@@ -86,26 +67,17 @@ impl Certificates {
     }
 }
 
-impl CertificateFiles {
-    /// Blocks, for two small files on a thread that serves only scrapes. They are read one after the other: amid a change
-    /// they may not fit each other until the next time.
-    fn read(&self) -> Result<Arc<ServerConfig>, CertificateError> {
-        let chain = CertificateDer::pem_file_iter(&self.certificate)
-            .and_then(Iterator::collect)
-            .map_err(unread(&self.certificate))?;
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(unread(&self.key))?;
-        server_config(chain, key)
-    }
+/// Blocks a thread that serves only scrapes. Amid a change the two files may not fit each other until the next time.
+fn read((certificate, key): &Files) -> Result<Arc<ServerConfig>, Failed> {
+    let read = |path: &Path| failed(format!("read {}", path.display()));
+    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain = chain.map_err(read(certificate))?;
+    server_config(chain, PrivateKeyDer::from_pem_file(key).map_err(read(key))?)
 }
 
-fn unread(path: &Path) -> impl FnOnce(pem::Error) -> CertificateError {
-    let path = path.to_owned();
-    move |source| CertificateError::Read { path, source }
-}
-
-fn self_signed() -> Result<Arc<ServerConfig>, CertificateError> {
-    let made = rcgen::generate_simple_self_signed([SELF_SIGNED_FOR.to_owned()])
-        .map_err(CertificateError::SelfSigned)?;
+fn self_signed() -> Result<Arc<ServerConfig>, Failed> {
+    let made = rcgen::generate_simple_self_signed([SELF_SIGNED_FOR.to_owned()]);
+    let made = made.map_err(failed("make a self-signed certificate"))?;
     server_config(vec![made.cert.der().clone()], made.signing_key.into())
 }
 
@@ -113,12 +85,10 @@ fn self_signed() -> Result<Arc<ServerConfig>, CertificateError> {
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-) -> Result<Arc<ServerConfig>, CertificateError> {
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|tls| tls.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(CertificateError::Tls)?;
+) -> Result<Arc<ServerConfig>, Failed> {
+    let tls = ServerConfig::builder().with_no_client_auth();
+    let config = tls.with_single_cert(chain, key);
+    let mut config = config.map_err(failed("use the certificate with its key"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -1,8 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`, on threads of their own: many requests don't delay the controller's loops or the
-//! Lease.
-//!
-//! With `--metrics-listen` the metrics move to a listener of their own, over TLS and only for scrapers that may get
-//! them, on a second thread: handshakes delay no probe.
+//! `/healthz`, `/readyz` and `/metrics`, on threads of their own: many requests don't delay the controller. With
+//! `--metrics-listen` the metrics move to a listener with TLS, on a second thread: handshakes delay no probe.
 
 mod certificate;
 mod secure;
@@ -14,10 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::Probe;
 
-pub(crate) use certificate::{CertificateError, CertificateFiles, Certificates};
+pub(crate) use certificate::Certificates;
 pub(crate) use secure::SecureMetrics;
 
-/// Serves until shutdown. Fails if a thread or its runtime could not be made.
 pub(crate) fn start(
     listener: TcpListener,
     secure: Option<SecureMetrics>,
@@ -33,7 +29,6 @@ pub(crate) fn start(
     thread("health", served)
 }
 
-/// Starts a thread with a runtime of its own, which ends with the future.
 fn thread(name: &str, served: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authentication::v1::{TokenReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
@@ -32,13 +32,13 @@ use run_operator::controller::Probe;
 use run_operator::util::{error_chain, lock};
 
 use super::certificate::Certificates;
-use super::server::{
-    Answer, ScrapePermit, Scrapes, accept, one_request, refused_method, text, try_again,
-};
+use super::server::{Answer, ScrapePermit, Scrapes, accept, one_request, text, try_again};
+
+const FORBIDDEN: &str = "the token's user may not get the path /metrics\n";
+const UNAUTHORIZED: &str = "a valid token of this cluster is needed: Authorization: Bearer TOKEN\n";
 
 /// Connections at the same time. A few scrapers need one each.
 const CONNECTIONS: usize = 32;
-/// Time for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Time for both reviews of a token, the wait for other tokens' reviews included.
@@ -46,16 +46,13 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// Age at which a result is no longer used: a permission that is taken away ends after this time.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// All that the listener needs.
 pub(crate) struct SecureMetrics {
     pub(crate) listener: TcpListener,
     pub(crate) certificates: Certificates,
-    /// It has connections of its own: the reviews of scrapers must not wait for the controller's calls, nor those for
-    /// them.
+    /// With connections of its own: the reviews and the controller's calls must not wait for each other.
     pub(crate) client: kube::Client,
 }
 
-/// What the connections share.
 struct Server {
     certificates: Certificates,
     reviews: Reviews,
@@ -68,7 +65,6 @@ impl SecureMetrics {
         address.map_or(0, |address| address.port())
     }
 
-    /// Serves until shutdown, and follows changes of the certificate.
     pub(super) async fn serve(self, probe: Probe, shutdown: CancellationToken) {
         let server = Arc::new(Server {
             certificates: self.certificates,
@@ -103,9 +99,6 @@ impl Server {
         permit: &ScrapePermit<'a>,
     ) -> Answer {
         let token = take_token(request.headers_mut());
-        if let Some(refused) = refused_method(&request) {
-            return refused;
-        }
         if request.uri().path() != "/metrics" {
             return text(StatusCode::NOT_FOUND, "not found\n");
         }
@@ -118,16 +111,12 @@ impl Server {
                 self.scrapes.serve(permit).await
             }
             Some(Access::Unauthenticated) => unauthorized(),
-            Some(Access::Forbidden) => {
-                let why = "the token's user may not get the path /metrics\n";
-                text(StatusCode::FORBIDDEN, why)
-            }
+            Some(Access::Forbidden) => text(StatusCode::FORBIDDEN, FORBIDDEN),
             None => try_again("the API server could not be asked about the token\n"),
         }
     }
 }
 
-/// Removes the request's Bearer token, if it has one.
 fn take_token(headers: &mut HeaderMap) -> Option<SecretString> {
     let value = headers.remove(AUTHORIZATION)?;
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
@@ -137,35 +126,27 @@ fn take_token(headers: &mut HeaderMap) -> Option<SecretString> {
 }
 
 fn unauthorized() -> Answer {
-    let mut answer = text(
-        StatusCode::UNAUTHORIZED,
-        "a valid token of this cluster is needed: Authorization: Bearer TOKEN\n",
-    );
+    let mut answer = text(StatusCode::UNAUTHORIZED, UNAUTHORIZED);
     let scheme = HeaderValue::from_static("Bearer");
     answer.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     answer
 }
 
-/// What the API server lets a token's user do.
 #[derive(Clone, Copy)]
 enum Access {
     Allowed,
-    /// No valid token.
     Unauthenticated,
-    /// A valid token without the permission.
     Forbidden,
 }
 
 /// A hash of a token with this process's salt: of no use to anyone who reads it.
 type Key = [u8; 32];
 
-/// Reviews by the API server, and their recent results.
 struct Reviews {
     client: kube::Client,
     salt: [u8; 16],
     recent: Mutex<HashMap<Key, (Instant, Access)>>,
-    /// One review at a time: wrong tokens can't flood the API server, and simultaneous scrapes with one token share its
-    /// review.
+    /// One review at a time: wrong tokens can't flood the API server.
     reviewing: tokio::sync::Mutex<()>,
     /// Whether the last review failed: each outage is logged once.
     failing: AtomicBool,
@@ -225,15 +206,9 @@ impl Reviews {
         Ok(access)
     }
 
-    /// The token's user, if it is valid for this API server.
     async fn authenticate(&self, token: &SecretString) -> kube::Result<Option<UserInfo>> {
-        let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: token.expose_secret().to_owned(),
-                audiences: None,
-            },
-            ..TokenReview::default()
-        };
+        let mut review = TokenReview::default();
+        review.spec.token = token.expose_secret().to_owned();
         let reviews = Api::<TokenReview>::all(self.client.clone());
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
         let status = reviewed.status.filter(|s| s.authenticated == Some(true));
@@ -252,16 +227,15 @@ impl Reviews {
                     path: Some("/metrics".to_owned()),
                     verb: Some("get".to_owned()),
                 }),
-                resource_attributes: None,
+                ..SubjectAccessReviewSpec::default()
             },
             ..SubjectAccessReview::default()
         };
         let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
         let reviewed = reviews.create(&PostParams::default(), &review).await?;
-        let allowed = |s: &SubjectAccessReviewStatus| s.allowed && s.denied != Some(true);
-        Ok(match reviewed.status.filter(allowed) {
-            Some(_) => Access::Allowed,
-            None => Access::Forbidden,
+        Ok(match reviewed.status {
+            Some(status) if status.allowed && status.denied != Some(true) => Access::Allowed,
+            _ => Access::Forbidden,
         })
     }
 }

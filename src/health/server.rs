@@ -1,5 +1,4 @@
-//! The plain listener, and what both share: connections, each of which serves one request within a bounded time, and
-//! scrapes, of which a bounded number is served at the same time.
+//! The plain listener, and what both share: a bounded time for each connection, a bounded number of scrapes.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +32,6 @@ const SCRAPES: usize = 8;
 const SCRAPE_WAIT: Duration = Duration::from_secs(1);
 /// `Retry-After` of a 503 about a scrape, in seconds.
 const TRY_AGAIN: &str = "1";
-/// Content type of every answer but the metrics.
 const PLAIN: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -41,57 +39,24 @@ pub(super) type Answer = Response<Full<Bytes>>;
 /// A scrape's permit, kept to the end of its connection.
 pub(super) type ScrapePermit<'a> = OnceLock<SemaphorePermit<'a>>;
 
-/// What the connections of the plain listener share.
-struct Server {
-    scrapes: Scrapes,
-    /// The port of the metrics, where it is another one.
-    moved_to: Option<u16>,
-}
-
-/// Serves the plain listener until shutdown: probes, and the metrics unless they have moved to another port. A probe is
-/// answered however many connections are open.
+/// Serves the plain listener until shutdown. A probe is answered however many connections are open.
 pub(super) async fn serve(
     listener: std::net::TcpListener,
     probe: Probe,
     moved_to: Option<u16>,
     shutdown: CancellationToken,
 ) {
-    let scrapes = Scrapes::new(probe);
-    let server = Arc::new(Server { scrapes, moved_to });
+    let scrapes = Arc::new(Scrapes::new(probe));
     accept(listener, Semaphore::MAX_PERMITS, shutdown, |stream| {
-        let server = Arc::clone(&server);
+        let scrapes = Arc::clone(&scrapes);
         async move {
             let permit = ScrapePermit::new();
-            one_request(stream, |request| server.answer(request, &permit)).await;
+            one_request(stream, |request| scrapes.answer(request, moved_to, &permit)).await;
         }
     })
     .await;
 }
 
-impl Server {
-    async fn answer<'a>(&'a self, request: Request<Incoming>, permit: &ScrapePermit<'a>) -> Answer {
-        if let Some(refused) = refused_method(&request) {
-            return refused;
-        }
-        let probe = &self.scrapes.probe;
-        match (request.uri().path(), self.moved_to) {
-            ("/healthz", _) if probe.alive().await => text(StatusCode::OK, "ok\n"),
-            ("/healthz", _) => unavailable("the controller has ended\n"),
-            ("/readyz", _) if probe.ready() => text(StatusCode::OK, "ok\n"),
-            ("/readyz", _) => unavailable("the caches are not in sync yet\n"),
-            ("/metrics", None) => self.scrapes.serve(permit).await,
-            ("/metrics", Some(port)) => {
-                let to = format!(
-                    "/metrics is served over TLS at port {port}, to those whose token has the permission to get it\n"
-                );
-                text(StatusCode::NOT_FOUND, to)
-            }
-            _ => text(StatusCode::NOT_FOUND, "not found\n"),
-        }
-    }
-}
-
-/// The metrics, and the permits to be sent them.
 pub(super) struct Scrapes {
     probe: Probe,
     permits: Semaphore,
@@ -101,6 +66,29 @@ impl Scrapes {
     pub(super) fn new(probe: Probe) -> Self {
         let permits = Semaphore::new(SCRAPES);
         Self { probe, permits }
+    }
+
+    /// `moved_to` is the port of the metrics, where it is another one.
+    async fn answer<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        moved_to: Option<u16>,
+        permit: &ScrapePermit<'a>,
+    ) -> Answer {
+        match (request.uri().path(), moved_to) {
+            ("/healthz", _) if self.probe.alive().await => text(StatusCode::OK, "ok\n"),
+            ("/healthz", _) => unavailable("the controller has ended\n"),
+            ("/readyz", _) if self.probe.ready() => text(StatusCode::OK, "ok\n"),
+            ("/readyz", _) => unavailable("the caches are not in sync yet\n"),
+            ("/metrics", None) => self.serve(permit).await,
+            ("/metrics", Some(port)) => {
+                let to = format!(
+                    "/metrics is served over TLS at port {port}, to those whose token has the permission to get it\n"
+                );
+                text(StatusCode::NOT_FOUND, to)
+            }
+            _ => text(StatusCode::NOT_FOUND, "not found\n"),
+        }
     }
 
     /// The metrics. The permit must outlive the writing of the answer.
@@ -168,9 +156,16 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = Answer>,
 {
-    let service = service_fn(|request| {
+    let service = service_fn(|request: Request<Incoming>| {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
+        async move {
+            Ok::<_, Infallible>(if is_read {
+                answered.await
+            } else {
+                text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n")
+            })
+        }
     });
     let exchange = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -180,12 +175,6 @@ where
     if !matches!(timeout(CONNECTION, exchange).await, Ok(Ok(()))) {
         tracing::trace!("a connection to the health server ended early");
     }
-}
-
-/// The answer to a request with another method than those that are served.
-pub(super) fn refused_method<B>(request: &Request<B>) -> Option<Answer> {
-    let served = matches!(*request.method(), Method::GET | Method::HEAD);
-    (!served).then(|| text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"))
 }
 
 /// 503, with the time after which the scrape may be repeated.

@@ -1,16 +1,14 @@
 //! Address of the service, checked against the operator's allow-list before anything is sent.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use crate::api::limits::MAX_BASE_URL;
 
-/// The service's address, version segment included (rule 13), without a trailing slash.
-///
-/// A value of this type is on the allow-list, and its scheme is safe to send a token over.
+/// The service's address, version segment included (rule 13), without a trailing slash: on the allow-list, and safe to
+/// send a token to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BaseUrl {
     text: String,
@@ -21,7 +19,6 @@ pub struct BaseUrl {
 /// Reason why an address is refused. Names no part of it that could hold a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
-    /// Not an absolute URL.
     #[error(
         "failed to parse the base URL (write it in full, as in https://runs.example.com/api/v1)"
     )]
@@ -29,19 +26,14 @@ pub enum BaseUrlError {
     /// White space, a control character or a backslash, which URL parsers read in different ways.
     #[error("the base URL contains white space, a control character or a backslash; remove it")]
     IllegalCharacter,
-    /// Longer than a status can keep.
     #[error("the base URL has more than {MAX_BASE_URL} characters")]
     TooLong,
-    /// Neither http nor https.
     #[error("the base URL must begin with https://")]
     NotHttp,
-    /// No host.
     #[error("the base URL names no host")]
     NoHost,
-    /// A user name or a password.
     #[error("the base URL contains a user name or password; the token is configured separately")]
     UserInfo,
-    /// A query or a fragment.
     #[error("the base URL contains a query or a fragment; end it after the path, as in /api/v1")]
     QueryOrFragment,
     /// A path that servers read in different ways, so that it may lead out of an allowed one.
@@ -50,24 +42,14 @@ pub enum BaseUrlError {
          or a segment that begins with \"..\"; write the path plainly"
     )]
     AmbiguousPath,
-    /// Plain http to another machine.
     #[error("the base URL is plain http to {host}, which would send the token readable; use https")]
-    InsecureHttp {
-        /// The host as parsed.
-        host: String,
-    },
-    /// Not on the allow-list.
+    InsecureHttp { host: String },
     #[error("the base URL {url} is not on the operator's list of allowed base URLs")]
-    NotAllowed {
-        /// The address, normalised.
-        url: String,
-    },
+    NotAllowed { url: String },
 }
 
-/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`.
-///
-/// An entry allows its own path and every path below it, compared by whole segments; scheme, host and port must be
-/// equal.
+/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`. An entry allows its own path
+/// and every path below it, by whole segments.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList {
     entries: Vec<BaseUrl>,
@@ -100,7 +82,6 @@ impl AllowList {
 }
 
 impl BaseUrl {
-    /// Reads, normalises and checks an address.
     pub fn parse(text: &str, allowed: &AllowList) -> Result<Self, BaseUrlError> {
         let url = Self::read(text, allowed.allow_insecure_http)?;
         if !allowed.allows(&url) {
@@ -119,12 +100,10 @@ impl BaseUrl {
         Self::read(text, true).ok().map(|url| url.text)
     }
 
-    /// Scheme, host and port.
     pub fn origin(&self) -> &str {
         self.text.get(..self.origin).unwrap_or(&self.text)
     }
 
-    /// Whether connections are encrypted.
     pub fn is_https(&self) -> bool {
         self.text.starts_with("https:")
     }
@@ -201,8 +180,8 @@ fn is_ambiguous(segment: &str) -> bool {
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(address) => IpAddr::V4(*address).is_loopback(),
-        Host::Ipv6(address) => IpAddr::V6(*address).is_loopback(),
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
     }
 }
 

@@ -16,15 +16,12 @@ use super::send::{Deadline, Head, Operation, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
 use super::{BaseUrl, EventStream};
 
-/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
-/// within 30 s.
+/// Maximum for a call of a Workspace's check, whatever `requestSeconds`: two that hang must be over within 30 s.
 const CHECK_SECONDS: u64 = 10;
-/// Defect of an answer whose identity of the workspace repeats the token. With the token removed it would be the same
-/// for every workspace and no longer detect a mistake (rules 4 and 7).
+/// Without the token it would be the same for every workspace, and detect no mistake (rules 4 and 7).
 const TOKEN_IN_IDENTITY: &str =
     "its identity of the workspace repeats the token; correct the contract file's pointers to it";
 
-/// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -39,38 +36,32 @@ struct Inner {
 impl Client {
     /// A client with connections of its own. Reads the CA certificates and sets up TLS; makes no connection.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
-        let http = Arc::new(HttpClients::build(&config)?);
-        Ok(Self::with(config, http))
+        Self::shared(config, &HttpPool::default())
     }
 
-    /// A client that shares its connections with every other one of the same origin and CA. Its list of tokens is not
-    /// shared: see [`Client::hide`].
+    /// A client that shares its connections with every other one of the same origin and CA, but not its list of tokens.
     pub fn shared(config: ClientConfig, pool: &HttpPool) -> Result<Self, ConfigError> {
         let http = pool.clients(&config)?;
-        Ok(Self::with(config, http))
+        let sender = Sender {
+            redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
+            contract: config.contract,
+            observer: config.observer,
+        };
+        let inner = Inner {
+            http,
+            base_url: config.base_url,
+            sender,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
-    fn with(config: ClientConfig, http: Arc<HttpClients>) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                http,
-                base_url: config.base_url,
-                sender: Sender {
-                    redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
-                    contract: config.contract,
-                    observer: config.observer,
-                },
-            }),
-        }
-    }
-
-    /// Address of the service.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
     }
 
-    /// Removes this token from all later answers of the service (rule 7). Every call with a token does so
-    /// automatically; this is for the check of the version, which comes first and has none.
+    /// Removes this token from all later answers (rule 7), as each call with it does: for `GET /version`, which has none.
     pub fn hide(&self, token: &Token) {
         self.inner.sender.redactor.remember(token);
     }
@@ -110,8 +101,7 @@ impl Client {
             .await
     }
 
-    /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted, not that the run ended; its
-    /// body may be empty.
+    /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted; its body may be empty.
     pub async fn cancel_run(&self, who: &Credentials, id: &RunId) -> Result<RunView, Failure> {
         let request = Request::cancel_run(self.base_url(), who, id);
         let read = |answer: Answer| answer.cancelled(id);
@@ -145,19 +135,9 @@ impl Client {
         sender.reported(Operation::RunEvents, attempt).await
     }
 
-    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
-    pub async fn raw_version(&self) -> Result<RawAnswer, Failure> {
-        self.raw(Operation::Version, "/version").await
-    }
-
-    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
-    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, Failure> {
-        self.raw(Operation::CurrentWorkspace, "/workspaces/current")
-            .await
-    }
-
-    /// Sends a request without a token and reads the answer, whatever its status.
-    async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
+    /// Sends a request without a token and reads the answer, whatever its status: `/version` is public, and
+    /// `/workspaces/current` must then be refused (rule 3).
+    pub async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
         let sender = &self.inner.sender;
         let attempt = async {
             let request = Request::public(self.base_url(), path)?;
@@ -176,8 +156,6 @@ impl Client {
         sender.reported(operation, attempt).await
     }
 
-    /// Makes one attempt and reads a success to its end. The calls of a Workspace's check have a connection separate
-    /// from the calls of all Runs, and 10 s.
     async fn call<T>(
         &self,
         operation: Operation,
@@ -212,7 +190,6 @@ impl Client {
     }
 }
 
-/// Answer to `GET /version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionReply {
     /// The version, if the contract file's pointers find one. At most 128 bytes.
@@ -221,7 +198,6 @@ pub struct VersionReply {
     pub request_id: Option<String>,
 }
 
-/// Answer to `GET /workspaces/current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceReply {
     /// The workspace that the token acts for, if the contract file's pointers find it. Compared, so never cut.
@@ -232,7 +208,6 @@ pub struct WorkspaceReply {
     pub request_id: Option<String>,
 }
 
-/// A complete successful answer.
 pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) body: Bytes,
@@ -273,12 +248,10 @@ impl Answer {
         Ok(view)
     }
 
-    /// The requested run.
     pub(super) fn run(self, asked: &RunId) -> Result<RunView, Failure> {
         self.view(Some(asked))
     }
 
-    /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
     pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, Failure> {
         if self.body.trim_ascii().is_empty() {
             return Ok(RunView {
@@ -314,7 +287,6 @@ impl Answer {
         })
     }
 
-    /// A text of the answer, fit to be shown.
     fn shown(&self, text: &str, max: usize) -> String {
         one_line(&self.redactor.text(text), max)
     }
@@ -326,18 +298,15 @@ impl Answer {
     }
 }
 
-/// A record without white space and with its keys in order, so that it is the same at each check; as received if it is
-/// nested deeper than `serde_json` reads.
+/// A record that is the same at each check: its keys in order; as received if `serde_json` reads no such depth.
 fn sorted(record: &RawValue) -> String {
     let read = serde_json::from_str::<Value>(record.get());
     read.map_or_else(|_| record.get().to_owned(), |record| record.to_string())
 }
 
-/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
-/// texts are not made fit to be shown.
+/// An answer to a request that carried no token. Its texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAnswer {
-    /// Its status.
     pub status: u16,
     /// The `Content-Type` without its parameters, in lower case.
     pub media_type: Option<String>,
@@ -348,7 +317,6 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// Whether it is a success.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }

@@ -5,8 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::header::InvalidHeaderValue;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use rustls::{RootCertStore, crypto::CryptoProvider};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,65 +14,46 @@ use crate::util::{error_chain, lock, sha256};
 
 use super::{BaseUrl, Observer};
 
-/// Proxies commonly close an idle connection after 60 s. It is dropped earlier, so that a request seldom uses a
-/// connection that is being closed.
+/// Proxies commonly close an idle connection after 60 s.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 /// Bytes of one event stream that are received before they are read.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// The largest window that HTTP/2 allows.
 const MAX_WINDOW: u32 = i32::MAX.unsigned_abs();
-/// Interval of pings on a connection with open streams.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// Time to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Configuration of a client.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// Address of the service.
     pub base_url: BaseUrl,
     /// The CA certificates to trust for it, PEM. They **replace** the system's; unset means the system's, of which
     /// there must be some. Plain http needs neither.
     pub ca_pem: Option<Vec<u8>>,
     /// Whether a service by plain http is spoken to in HTTP/2, without asking whether it can.
     pub h2c: bool,
-    /// Limits, timeouts and names.
     pub contract: Arc<Contract>,
-    /// The `User-Agent` header.
     pub user_agent: String,
-    /// Called for every call.
     pub observer: Arc<dyn Observer>,
 }
 
-/// Reason why a client can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not fit for a header.
-    #[error("failed to use the user agent as a header")]
-    UserAgent(#[source] InvalidHeaderValue),
-    /// The program installed no TLS provider.
     #[error("failed to find the process's TLS provider; install one first thing in main")]
     NoTlsProvider,
-    /// Not PEM, or a certificate in it is broken.
     #[error("failed to read the CA certificates")]
     ReadCa(#[source] reqwest::Error),
-    /// PEM without a certificate.
     #[error("failed to find a certificate in the CA's PEM text")]
     EmptyCa,
-    /// A system without CA certificates.
     #[error("failed to find the system's CA certificates; configure the service's CA")]
     NoSystemRoots,
-    /// No TLS configuration.
     #[error("failed to set up TLS")]
     BuildClient(#[source] reqwest::Error),
 }
 
-/// One client for the calls of Runs, one for the checks of Workspaces, one for event streams.
 pub(super) struct HttpClients {
     /// HTTP/2 if the service offers it, else HTTP/1.1.
     pub(super) calls: reqwest::Client,
-    /// The same, separate from `calls`: calls that hang can use up a connection's limit of concurrent requests, and the
-    /// checks of all Workspaces would wait behind them. The number of checks is bounded below that limit.
+    /// Separate from `calls`: those that hang can use up a connection's limit of concurrent requests.
     pub(super) checks: reqwest::Client,
     /// The same, separate from both, and on as many connections as the streams need.
     pub(super) streams: StreamClients,
@@ -85,8 +64,7 @@ impl HttpClients {
         if CryptoProvider::get_default().is_none() {
             return Err(ConfigError::NoTlsProvider);
         }
-        let user_agent =
-            HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
+        let user_agent = config.user_agent.clone();
         let roots = roots(config)?;
         let base_url = config.base_url.clone();
         let h2c = config.h2c && !base_url.is_https();
@@ -114,8 +92,7 @@ impl HttpClients {
     }
 }
 
-/// A connection that many streams share. None of them can use up the window of all, and a connection that died
-/// silently is found within a minute.
+/// None of many streams can use up the window of all, and a connection that died silently is found within a minute.
 fn shared_by(streams: u16, builder: ClientBuilder) -> ClientBuilder {
     let window = STREAM_WINDOW.saturating_mul(streams.into());
     builder
@@ -148,8 +125,7 @@ fn system_tls() -> Result<rustls::ClientConfig, ConfigError> {
     Ok(tls)
 }
 
-/// The only certificates to trust; `None` means the system's. Plain http trusts none, and so works on a system without
-/// any; a bundle that can't be read is an error there, too.
+/// The only certificates to trust; `None` means the system's. Plain http trusts none; a broken bundle is an error there, too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
     let given = config.ca_pem.as_deref().map(Certificate::from_pem_bundle);
     let given = given.transpose().map_err(ConfigError::ReadCa)?;
@@ -194,24 +170,20 @@ fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
 /// Origin, and the hash of the CA bundle.
 type Service = (String, Option<String>);
 
-/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. A set that no Workspace
-/// uses is closed. Holds no token: each [`Client`](super::Client) has its own list of tokens to remove from
-/// answers.
+/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them.
 #[derive(Default)]
 pub struct HttpPool {
     clients: Mutex<HashMap<Service, Weak<HttpClients>>>,
 }
 
 impl HttpPool {
-    /// Number of sets in use.
     #[cfg(test)]
     fn in_use(&self) -> usize {
         let clients = lock(&self.clients);
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
-    /// The set for this origin and CA; made if there is none. `config.contract`, `config.user_agent` and
-    /// `config.h2c` are the same for the whole process.
+    /// The set for this origin and CA; all else in `config` is the same for the whole process.
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));
@@ -226,18 +198,12 @@ impl HttpPool {
     }
 }
 
-/// Makes one more client.
 type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
-/// The clients for the event streams of one service, apart from those of calls: streams that last would use up a
-/// connection's limit of concurrent requests.
-///
-/// A client of the HTTP library has one connection of HTTP/2 to a service, and silently queues what exceeds the
-/// service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell. So streams are spread over as many
-/// clients as they need by the contract file. With HTTP/1.1 each stream has a connection of its own, whichever client
-/// it uses.
+/// The clients for the event streams of one service. A client of the HTTP library has one connection of HTTP/2, and
+/// silently queues what exceeds the service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell: so the
+/// contract file names it. With HTTP/1.1 each stream has a connection of its own, whichever client it uses.
 pub(super) struct StreamClients {
-    /// Streams that a connection takes.
     most: usize,
     build: Build,
     /// Each with its free places; at least one.
@@ -246,7 +212,6 @@ pub(super) struct StreamClients {
 
 /// A stream's place on a connection. Dropping it frees the place.
 pub(super) struct Place {
-    /// The client to open the stream with.
     pub(super) http: reqwest::Client,
     _permit: Option<OwnedSemaphorePermit>,
 }

@@ -1,23 +1,16 @@
-//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of docs/service.md. Independent of
-//! Kubernetes.
+//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of docs/service.md.
 //!
-//! # Flow
-//! A [`Client`] is made for one [`BaseUrl`] and used with [`Credentials`] that may change between calls. Each of its
-//! six operations makes **one attempt** and returns its result, or a [`Failure`](crate::decide::failure::Failure).
-//! Retries are policy and live in [`decide`](crate::decide). The event stream is an [`EventStream`]: its owner resumes
-//! it by opening another with its last event's id.
+//! Each of the six operations of a [`Client`] makes **one attempt** and returns its result, or a
+//! [`Failure`](crate::decide::failure::Failure): retries are policy. An [`EventStream`] is resumed by opening another
+//! with its last event's id.
 //!
 //! # Guarantees
 //! - The token is sent only to an allow-listed address, over https except for loopback; no redirect is followed and no
 //!   proxy is taken from the environment (`HTTPS_PROXY` has no effect).
 //! - No error, log line or returned value contains the token, even if the service echoes it, nor the tokens that it
 //!   replaced ([`text`] has the limits; rule 7).
-//! - Every answer is bounded in size and time, and nothing is decompressed.
-//! - The kept parts of an answer are bounded, and texts to be shown are on one line.
+//! - Every answer is bounded in size and time, nothing is decompressed, and texts to be shown are on one line.
 //! - The `X-Request-ID` of every answer is kept (rule 11).
-//!
-//! # Assumptions
-//! A TLS provider was installed for the process before [`Client::new`].
 //!
 //! # Caveats
 //! A call whose future is dropped may have reached the service: treat it as a lost answer.

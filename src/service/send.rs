@@ -1,5 +1,4 @@
-//! One attempt: a request is built and sent, its answer is read in time and judged by its status, and the attempt is
-//! reported.
+//! One attempt: a request is built and sent, its answer is read in time and judged by its status.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -31,7 +30,6 @@ use super::BaseUrl;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
 use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
 
-/// The header with the request's id (rule 11).
 const REQUEST_ID: &str = "x-request-id";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const WORKSPACE_ID: HeaderName = HeaderName::from_static("x-service-workspace-id");
@@ -57,28 +55,20 @@ const NO_FILE: [i32; 2] = [23, 24];
 
 /// Defect of a compressed answer. Nothing is decompressed: a few bytes may expand to any number.
 const COMPRESSED: &str = "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands before the service leave its answers as they are";
-/// How an answer ends whose connection was cut.
 pub(super) const REST_LOST: &str = "failed to receive the rest";
 
 /// The service's six operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// `GET /version`.
     Version,
-    /// `GET /workspaces/current`.
     CurrentWorkspace,
-    /// `POST /runs`.
     CreateRun,
-    /// `GET /runs/{runId}`.
     GetRun,
-    /// `POST /runs/{runId}:cancel`.
     CancelRun,
-    /// `GET /runs/{runId}/events`.
     RunEvents,
 }
 
 impl Operation {
-    /// Every operation.
     pub const ALL: [Self; 6] = [
         Self::Version,
         Self::CurrentWorkspace,
@@ -107,12 +97,10 @@ pub trait Observer: Send + Sync {
     fn ended(&self, operation: Operation, http_status: Option<u16>, took: Duration);
 }
 
-/// Counts nothing.
 impl Observer for () {
     fn ended(&self, _: Operation, _: Option<u16>, _: Duration) {}
 }
 
-/// A request that is ready to be sent.
 pub(super) struct Request {
     pub(super) http: reqwest::Request,
     /// Kept so that it can be removed from the answer (rule 7).
@@ -213,7 +201,6 @@ fn unsendable(error: impl Error + 'static) -> Failure {
     Failure::new(FailureKind::NotSent, text)
 }
 
-/// End of a time limit.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) at: Instant,
@@ -222,7 +209,6 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// The instant so many seconds from now, 30 days at most.
     pub(super) fn after(seconds: u64) -> Self {
         Self {
             at: Instant::now() + Duration::from_secs(seconds).min(FAR),
@@ -231,14 +217,12 @@ impl Deadline {
     }
 }
 
-/// The used parts of an answer's status line and headers.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
     pub(super) media_type: Option<String>,
-    /// The body is compressed, whatever was requested.
     pub(super) compressed: bool,
 }
 
@@ -265,7 +249,6 @@ impl Head {
         }
     }
 
-    /// Whether the body is of this media type, whatever its parameters.
     pub(super) fn is_media_type(&self, name: &str) -> bool {
         self.media_type.as_deref() == Some(name)
     }
@@ -277,7 +260,6 @@ impl Head {
         self.failure(FailureKind::Unreadable, &text, cause)
     }
 
-    /// The failure to receive an answer that began.
     pub(super) fn cut(&self, how: &str, cause: Cause<'_>) -> Failure {
         let text = format!("failed to read the service's answer to its end: {how}");
         self.failure(FailureKind::NoAnswer, &text, cause)
@@ -308,8 +290,7 @@ pub(super) fn refused(head: Head, body: Option<&[u8]>, redactor: &Redactor) -> F
     problem.unwrap_or(bare)
 }
 
-/// Reads a problem. `None` if it is no JSON object with a `code`: then it is not the service's, despite its media type.
-/// All other fields may be absent or of the wrong type.
+/// `None` without a `code`: then it is not the service's. All other fields may be absent or of the wrong type.
 fn problem(bare: &Failure, status: u16, body: &[u8], redactor: &Redactor) -> Option<Failure> {
     let body = lossy(body);
     // Fields that are not read, such as `params`, may be of any depth.
@@ -354,7 +335,6 @@ fn unanswered(error: reqwest::Error) -> Failure {
     Failure::new(kind, message(text, Some(&error)))
 }
 
-/// Whether a connection failed because this process, or the machine, may open no more files.
 fn no_file(error: &(dyn Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |error| (**error).source());
     causes
@@ -363,7 +343,6 @@ fn no_file(error: &(dyn Error + 'static)) -> bool {
         .any(|code| NO_FILE.contains(&code))
 }
 
-/// Makes the attempts of one client.
 pub(super) struct Sender {
     pub(super) contract: Arc<Contract>,
     pub(super) redactor: Arc<Redactor>,
@@ -371,7 +350,6 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The contract file's `requestSeconds`, from now on.
     pub(super) fn limit(&self) -> Deadline {
         Deadline::after(self.contract.timeouts().request_seconds)
     }
@@ -401,7 +379,6 @@ impl Sender {
         result.map(|(_, value)| value)
     }
 
-    /// Sends a request and reads the answer's head.
     pub(super) async fn send(
         &self,
         http: &reqwest::Client,
@@ -425,7 +402,6 @@ impl Sender {
     }
 }
 
-/// An answer whose body is still to be read.
 pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) response: Response,
@@ -433,7 +409,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Any status but a 2xx is a failure.
     pub(super) async fn success(mut self, redactor: &Redactor) -> Result<Self, Failure> {
         let status = self.head.status;
         if status.is_success() && !self.head.compressed {
@@ -458,8 +433,7 @@ impl Incoming {
         Err(self.head.unreadable(defect, None))
     }
 
-    /// Reads the body in time; `None` if it is larger than `most` bytes. The received bytes are counted: a
-    /// `Content-Length` may be wrong or absent.
+    /// Reads the body in time; `None` if it has more than `most` bytes, whatever its `Content-Length`.
     pub(super) async fn body(&mut self, most: usize) -> Result<Option<Bytes>, Failure> {
         let announced = self.response.content_length().unwrap_or(0);
         if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
@@ -486,10 +460,8 @@ static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 /// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
 const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The delay that the service asks for, unclamped; zero for a date in the past. An unreadable value counts as absent.
-///
-/// A date is from the service's clock, and so it is compared with the answer's own `Date`; without one, with `wall`,
-/// the local wall clock.
+/// The delay that the service asks for, unclamped; zero for a date in the past. A date is from the service's clock: it is
+/// compared with the answer's own `Date`; without one, with `wall`, the local wall clock.
 fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,35 +1,13 @@
 //! Server-sent events, decoded without I/O: bytes in, items out.
 //!
-//! # Why not a crate
-//! `sse-stream` 0.3.0 was compared, by its source, with the requirements of the operator for a stream that may be
-//! broken or hostile:
-//!
-//! | row | sse-stream | this decoder |
-//! |---|---|---|
-//! | BOM at the start | yes | yes |
-//! | CR, LF, CRLF, also split across chunks | yes | yes |
-//! | UTF-8 split across chunks | yes | yes |
-//! | invalid UTF-8 becomes U+FFFD | **no**: `Error::Utf8Parse`, and the stream ends | yes |
-//! | multi-line data | yes | yes |
-//! | comments | yes | yes |
-//! | id-only blocks advance the id | yes: it returns raw blocks | yes |
-//! | an id with NUL is ignored | yes | yes |
-//! | an empty id resets | yes: `Some("")` | yes |
-//! | `retry:` digits only, clamped 1 s to 5 min | digits; no clamp, and an overflow is lost | yes |
-//! | the stream's end drops a partial event | yes | yes |
-//! | a cap on a line and on an event | **no**: buffers grow without bound | yes |
-//! | after a cap: discard, continue, report | **no** | yes |
-//! | idle timeout | no, it is the caller's | in `EventStream` |
-//!
-//! The two rows about caps can't be added around it: the line is buffered inside.
+//! `sse-stream` 0.3.0 ends at invalid UTF-8, and its buffers grow without bound: caps can't be added around it, since the
+//! line is buffered inside.
 
 use std::time::Duration;
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The id in this same block. Not inherited from earlier ones, so that it can be used to drop duplicates;
-    /// [`Decoder::last_event_id`] resumes a stream (rule 2).
+    /// The id in this same block, to drop duplicates; [`Decoder::last_event_id`] resumes a stream (rule 2).
     pub id: Option<String>,
     /// The kind, `message` if the block names none.
     pub kind: String,
@@ -37,17 +15,14 @@ pub struct Event {
     pub data: String,
 }
 
-/// Item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// A complete event. A hint: the state of the run is known only after a `GET`.
     Event(Event),
-    /// An event or a line was larger than its cap and is lost: refresh by `GET`. Reported as soon as that is certain,
-    /// once for each.
+    /// An event or a line was larger than its cap and is lost: refresh by `GET`. Reported at once, and once for each.
     Discarded,
 }
 
-/// Sizes above which an event is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Bytes of one line, its end not counted.
@@ -56,12 +31,9 @@ pub struct Caps {
     pub event: usize,
 }
 
-/// The shortest delay that `retry:` can ask for.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
-/// The longest delay that `retry:` can ask for.
 pub const RETRY_MAX: Duration = Duration::from_mins(5);
-/// Bytes of an id that can be kept and sent back as `Last-Event-ID`; a longer one is ignored, like one with a control
-/// character.
+/// Bytes of an id that can be sent back as `Last-Event-ID`; a longer one is ignored.
 pub const ID_BYTES: usize = 256;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -69,13 +41,11 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Position of the next byte in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// At the very beginning; so many bytes of a BOM were seen.
     Beginning(usize),
     /// Before a line's first byte.
     LineStart,
     /// After a CR: an LF belongs to it.
     AfterCr,
-    /// Within a line that is kept.
     Line,
     /// Within a line that is dropped: a comment, or the rest of a line over the cap.
     Skipped,
@@ -92,7 +62,6 @@ pub struct Decoder {
     retry: Option<Duration>,
 }
 
-/// The fields between two blank lines.
 #[derive(Debug, Default)]
 struct Block {
     id: Option<String>,
@@ -103,7 +72,6 @@ struct Block {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream that was resumed from `last_event_id`.
     pub fn new(caps: Caps, last_event_id: Option<&str>) -> Self {
         Self {
             caps,
@@ -115,8 +83,7 @@ impl Decoder {
         }
     }
 
-    /// Consumes `input` up to the end of the next item. `None` means that all bytes were consumed and more are needed.
-    /// A partial event at the stream's end is never returned.
+    /// Consumes `input` up to the end of the next item. `None`: all bytes were consumed, and more are needed.
     pub fn step(&mut self, input: &mut &[u8]) -> Option<StreamItem> {
         while let Some(&byte) = input.first() {
             let item = match self.state {
@@ -153,8 +120,7 @@ impl Decoder {
         None
     }
 
-    /// The id to resume from, as of the items returned so far (rule 2); `None` if there was none yet, or an empty one
-    /// reset it.
+    /// The id to resume from after the items returned so far (rule 2); an empty one resets it.
     pub fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_deref()
     }

@@ -23,10 +23,6 @@ const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
 
 /// An open event stream (rule 2).
 ///
-/// # Flow
-/// [`next`](Self::next) until `Ok(None)` or an error, then open another from [`last_event_id`](Self::last_event_id),
-/// after [`retry`](Self::retry) if the service named it.
-///
 /// # Guarantees
 /// - `next` may be dropped at any time, for example in a `select!`: no event is lost, and the idle time continues.
 /// - The id to resume from is never ahead of the returned items.
@@ -137,7 +133,6 @@ impl EventStream {
     }
 }
 
-/// Shows nothing that was received.
 impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventStream")

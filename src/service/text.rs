@@ -1,9 +1,6 @@
-//! Makes texts of the service fit to be shown: bounded, on one line, and without the secrets that the service echoes (rule
-//! 7).
+//! Makes texts of the service fit to be shown: bounded, on one line, and without the secrets that it echoes (rule 7).
 //!
-//! # Flow
-//! A [`Client`](super::Client) has one [`Redactor`]. Every token that a call uses is added to it. Every text of an
-//! answer passes it where bytes become text, before anything is cut: half a token would no longer be found.
+//! Every text of an answer passes the client's [`Redactor`] before it is cut: half a token would no longer be found.
 //!
 //! # Guarantees
 //! - The latest eight tokens of a client are found: the one in use, and those before a rotation.
@@ -22,25 +19,23 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::utf8_percent_encode;
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::contract::Contract;
 use crate::util::{chained, lock};
 
-use super::identity::{Token, visible_ascii};
+use super::identity::{Token, UNRESERVED, visible_ascii};
 
 /// Number of tokens searched for. With a rotation every hour this covers a working day.
 const REMEMBERED: usize = 8;
-/// A shorter token is not searched for in the service's answers: it would be found in innocent words, and in runIds,
-/// which it would make unusable. No token that protects anything is so short.
+/// A shorter token, which protects nothing, would be found in innocent words, and in runIds, which were then unusable.
 const FINDABLE_BYTES: usize = 8;
 /// Minimum bytes of a provider's key after its prefix; the shortest known has 16.
 const PROVIDER_KEY_BYTES: usize = 16;
 const REDACTED: &str = "[redacted]";
 
-/// Finds the tokens of one client in texts of the service.
-///
 /// One per client, not per process: otherwise anyone with permission to write one namespace's Secret could have a word
 /// of their choice removed from every other namespace's answers.
 pub(super) struct Redactor {
@@ -64,7 +59,6 @@ impl Redactor {
         }
     }
 
-    /// Searches for this token from now on.
     pub(super) fn remember(&self, token: &Token) {
         let mut known = lock(&self.known);
         if known.tokens.first() == Some(token) {
@@ -129,24 +123,21 @@ impl Redactor {
     }
 }
 
-/// Shows no token.
-impl std::fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Redactor")
-    }
-}
-
 fn is_key_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Forms that a token may have in a text.
 fn forms(token: &str) -> Vec<SecretString> {
     let escaped = token.replace('\\', "\\\\").replace('"', "\\\"");
+    let encoded = || utf8_percent_encode(token, UNRESERVED);
+    let in_lower_case = |part: &str| match part.strip_prefix('%') {
+        Some(digits) => format!("%{}", digits.to_lowercase()),
+        None => part.to_owned(),
+    };
     let mut forms: Vec<Zeroizing<String>> = [
         token.to_owned(),
-        percent_encoded(token, |byte| format!("%{byte:02X}")),
-        percent_encoded(token, |byte| format!("%{byte:02x}")),
+        encoded().collect(),
+        encoded().map(in_lower_case).collect(),
         // Some serializers escape the slash as well.
         escaped.replace('/', "\\/"),
         escaped,
@@ -157,22 +148,10 @@ fn forms(token: &str) -> Vec<SecretString> {
     for offset in 0..3 {
         forms.extend(base64_within(token, offset));
     }
-    forms.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    forms.dedup();
     forms
         .iter()
         .map(|form| SecretString::from(form.as_str()))
         .collect()
-}
-
-/// RFC 3986 unreserved characters stay.
-fn percent_encoded(token: &str, escape: fn(u8) -> String) -> String {
-    let encode = |byte: u8| match byte {
-        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        _ => escape(byte),
-    };
-    token.bytes().map(encode).collect()
 }
 
 /// The characters of base64, in both alphabets, that encode only bytes of the token, if it begins at a byte whose
@@ -213,10 +192,8 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// The cause of a failure, if there is one.
 pub(super) type Cause<'a> = Option<&'a (dyn Error + 'static)>;
 
-/// A text and the causes below it, on one line of at most [`MESSAGE_BYTES`].
 pub(super) fn message(text: impl Into<String>, cause: Cause<'_>) -> String {
     one_line(&chained(text.into(), cause), MESSAGE_BYTES)
 }
@@ -226,8 +203,7 @@ pub(super) fn request_id(bytes: &[u8]) -> Option<String> {
     visible_ascii(bytes, REQUEST_ID_BYTES).map(str::to_owned)
 }
 
-/// The text of a body, whatever charset its header names: JSON is UTF-8, and one invalid byte is no reason to lose the
-/// rest.
+/// The text of a body, whatever charset its header names: JSON is UTF-8.
 pub(super) fn lossy(body: &[u8]) -> Cow<'_, str> {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     String::from_utf8_lossy(body)
@@ -261,12 +237,6 @@ mod tests {
     fn a_token_is_taken_out_however_it_stands_in_a_text(#[case] said: &str, #[case] shown: &str) {
         assert_eq!(redactor(&[TOKEN]).text(said), shown);
         assert!(redactor(&[TOKEN]).is_in(said));
-    }
-
-    #[test]
-    fn a_token_is_found_by_whatever_of_it_needs_no_encoding() {
-        let redactor = redactor(&["canary.7-f_3~/x"]);
-        assert_eq!(redactor.text("a=canary.7-f_3~%2Fx"), "a=[redacted]");
     }
 
     /// Proves: X-canary
@@ -316,10 +286,6 @@ mod tests {
     fn a_token_that_begins_with_another_is_taken_out_whole() {
         let redactor = redactor(&["canary-1", "canary-1-and-more"]);
         assert_eq!(redactor.text("is canary-1-and-more"), "is [redacted]");
-        assert_eq!(
-            redactor.text("is canary-1 and more"),
-            "is [redacted] and more"
-        );
     }
 
     #[test]
@@ -352,22 +318,12 @@ mod tests {
     }
 
     #[test]
-    fn a_redactor_shows_no_token() {
-        assert_eq!(format!("{:?}", redactor(&[TOKEN])), "Redactor");
-    }
-
-    #[test]
-    fn a_cut_text_stays_within_its_bytes_and_within_its_characters() {
+    fn a_cut_text_shows_it_and_stays_within_its_bytes_and_within_its_characters() {
         for max in 3..20 {
             let text = one_line("aäöü€𝄞bcdefghijk", max);
             assert!(text.len() <= max, "{text:?} is longer than {max}");
             assert!(text.ends_with('…') || text.ends_with('k'));
         }
-        assert_eq!(one_line("abc", 3), "abc");
-    }
-
-    #[test]
-    fn a_line_that_was_cut_shows_it_and_one_that_fits_is_whole() {
         assert_eq!(one_line("abcdef", 6), "abcdef");
         assert_eq!(one_line("abcdefg", 6), "abc…");
     }
@@ -380,12 +336,10 @@ mod tests {
     /// Proves: R11, X-token
     #[test]
     fn a_request_id_that_could_forge_a_log_line_is_dropped() {
-        assert_eq!(request_id(b"req-1").as_deref(), Some("req-1"));
-        assert_eq!(request_id(b""), None);
-        assert_eq!(request_id(b"a b"), None);
-        assert_eq!(request_id(b"a\nb"), None);
-        assert_eq!(request_id("ä".as_bytes()), None);
-        assert_eq!(request_id(&[b'a'; 129]), None);
+        let most = [b'a'; 129];
+        for dropped in [b"", &b"a b"[..], b"a\nb", "ä".as_bytes(), &most] {
+            assert_eq!(request_id(dropped), None);
+        }
         assert!(request_id(&[b'a'; 128]).is_some());
     }
 }

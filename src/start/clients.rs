@@ -19,14 +19,12 @@ use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 use run_operator::checks::{KubernetesVersion, MINIMUM};
 use run_operator::controller::{BoundedRetry, CountRequests, metrics::Metrics, throttle_watches};
-use run_operator::util::error_chain;
+use run_operator::util::{Failed, error_chain, failed};
 
 use super::error::StartError;
 
-/// Timeout for connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence beyond `--watch-timeout` after which a watch connection counts as hung. The server ends the watch at that
-/// timeout.
+/// Silence beyond `--watch-timeout`, when the server ends a watch, after which its connection counts as hung.
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
 /// Time for the API server's version. An API server that is away delays the start by no more.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,22 +39,26 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// The same for all answers of a connection. Watches that are read slowly must not hold back the others.
 const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;
 
+const CLUSTER: &str = "find a cluster: no kubeconfig and no service account";
+const CLIENT: &str = "set up the Kubernetes client";
+const PROXY: &str = "a proxy to the API server is not supported; remove proxy-url from the kubeconfig, and HTTPS_PROXY from the environment";
+
 type Pool = legacy::Client<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
 
 /// Requests that may wait for the connection; kube's own limit.
 const REQUESTS_WAITING: usize = 1024;
 
 /// Client of the cluster that the environment names, for a short command.
-pub(crate) async fn plain_client() -> Result<kube::Client, StartError> {
-    kube::Client::try_from(cluster(READ_TIMEOUT).await?).map_err(StartError::Client)
+pub(crate) async fn plain_client() -> Result<kube::Client, Failed> {
+    kube::Client::try_from(cluster(READ_TIMEOUT).await?).map_err(failed(CLIENT))
 }
 
 /// The cluster that the environment names, with the names and limits of all our clients.
-async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
+async fn cluster(read_timeout: Duration) -> Result<kube::Config, Failed> {
     let config = kube::Config::infer().await;
-    let mut config = config.map_err(StartError::Kubeconfig)?;
+    let mut config = config.map_err(failed(CLUSTER))?;
     if config.proxy_url.is_some() {
-        return Err(StartError::Proxy);
+        return Err(failed(CLIENT)(PROXY));
     }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(read_timeout);
@@ -68,15 +70,14 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
     Ok(config)
 }
 
-/// Reads the API server's version, once. Fails if it is below the minimum. A version that can't be read is only logged:
-/// an outage of the API server must not end the operator.
+/// Fails if the API server is too old. A version that can't be read is only logged: an outage must not end the operator.
 pub(super) async fn check_version(client: &kube::Client) -> Result<(), StartError> {
     let answer = tokio::time::timeout(VERSION_TIMEOUT, client.apiserver_version()).await;
     let error = match answer {
         Ok(Ok(info)) => match KubernetesVersion::served(&info) {
             Some(found) if found < MINIMUM => {
-                let server = info.git_version;
-                return Err(StartError::OldKubernetes { found, server });
+                let found = format!("{found} ({})", info.git_version);
+                return Err(StartError::OldKubernetes(found));
             }
             Some(_) => return Ok(()),
             None => "it has no number".to_owned(),
@@ -88,12 +89,11 @@ pub(super) async fn check_version(client: &kube::Client) -> Result<(), StartErro
     Ok(())
 }
 
-/// Client for the Lease, or for the reviews of scrapers' tokens. It retries nothing, since the election or the scraper
-/// decides on each attempt, and shares no connection with other requests.
-pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+/// Client for the Lease, or for the reviews of scrapers' tokens: it retries nothing and shares no connection.
+pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, Failed> {
     let mut config = cluster(READ_TIMEOUT).await?;
     config.default_retry = false;
-    let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    let client = ClientBuilder::try_from(config).map_err(failed(CLIENT))?;
     Ok(client
         .with_layer(&CountRequests(Arc::clone(metrics)))
         .build())
@@ -102,9 +102,9 @@ pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Clie
 pub(super) async fn client(
     metrics: &Arc<Metrics>,
     read_timeout: Duration,
-) -> Result<kube::Client, StartError> {
+) -> Result<kube::Client, Failed> {
     let config = cluster(read_timeout).await?;
-    two_connections(&config, read_timeout, metrics).map_err(StartError::Client)
+    two_connections(&config, read_timeout, metrics).map_err(failed(CLIENT))
 }
 
 /// A client whose requests share one connection over HTTP/2, and its watches another. kube's own speaks HTTP/1.1 only:
@@ -149,7 +149,6 @@ fn two_connections(
     )
 }
 
-/// A pool of connections, one if it speaks HTTP/2.
 fn pool(connector: TimeoutConnector<HttpsConnector<HttpConnector>>) -> Pool {
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())

@@ -9,35 +9,31 @@ use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl};
+use run_operator::util::{Failed, failed};
 
 use crate::cli::ControllerArgs;
-
-use super::error::StartError;
 
 /// Minimum number of files for other uses than streams: the API server, the Lease, scrapes, checks and calls.
 const RESERVED_FILES: u64 = 96;
 
 /// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
-/// names the wrong one.
-fn allow_list(args: &ControllerArgs) -> Result<AllowList, StartError> {
+/// names the wrong one, by its position: it may contain a password.
+fn allow_list(args: &ControllerArgs) -> Result<AllowList, Failed> {
     let insecure = args.plain_http.allow_insecure_http;
-    AllowList::parse(&args.base_url, insecure).map_err(StartError::BaseUrl)?;
-    for (before, url) in args.allowed_base_urls.iter().enumerate() {
-        AllowList::parse([url], insecure).map_err(|source| StartError::AllowedBaseUrl {
-            number: before + 1,
-            source,
-        })?;
+    AllowList::parse(&args.base_url, insecure).map_err(failed("use --base-url"))?;
+    for (number, url) in (1..).zip(&args.allowed_base_urls) {
+        let what = format!("use --allowed-base-url number {number}");
+        AllowList::parse([url], insecure).map_err(failed(what))?;
     }
     let all = args.base_url.iter().chain(&args.allowed_base_urls);
-    AllowList::parse(all, insecure).map_err(StartError::BaseUrl)
+    AllowList::parse(all, insecure).map_err(failed("use --base-url"))
 }
 
-pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
-    if args.poll_min > args.poll_max {
-        return Err(StartError::PollOrder {
-            min: args.poll_min,
-            max: args.poll_max,
-        });
+pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
+    let (min, max) = (args.poll_min, args.poll_max);
+    if min > max {
+        let why = format!("{min:?} is longer than {max:?}");
+        return Err(failed("use --poll-min and --poll-max")(why));
     }
     let contract = Arc::new(contract_file::load(args.contract.as_deref())?);
     let allow_list = allow_list(args)?;
@@ -45,13 +41,13 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     let base_url = base_url
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
-        .map_err(StartError::BaseUrl)?;
+        .map_err(failed("use --base-url"))?;
     // Without duplicates.
     let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
         process: process_name(),
-        poll_min: args.poll_min,
-        poll_max: args.poll_max,
+        poll_min: min,
+        poll_max: max,
         service_events: args.service_events,
     };
     Ok(Config {
@@ -70,8 +66,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     })
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the number of event streams that it allows, at most
-/// `wanted`.
+/// Raises the soft limit of open files to the hard one. Returns how many of the `wanted` event streams it allows.
 pub(super) fn streams_by_open_files(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let hard = Rlimit {
@@ -93,8 +88,7 @@ pub(super) fn streams_by_open_files(wanted: usize) -> usize {
     streams
 }
 
-/// Each stream takes one file. A quarter of the files, at least 96, stays for other uses: each Workspace has up to 32
-/// calls in flight. At least one stream is allowed, if any is wanted.
+/// Each stream takes one file. A quarter of the files, at least 96, stays for other uses.
 fn streams_within(limit: u64, wanted: usize) -> usize {
     let left = limit.saturating_sub(RESERVED_FILES.max(limit / 4));
     let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);

@@ -22,9 +22,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
 use run_operator::controller::{Controller, metrics::Metrics};
+use run_operator::util::{Failed, failed};
 
 use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, SecureMetricsArgs};
-use crate::health::{self, CertificateFiles, Certificates, SecureMetrics};
+use crate::health::{self, Certificates, SecureMetrics};
 
 pub(crate) use clients::plain_client;
 use clients::{SILENCE, check_version, client, separate_client};
@@ -35,14 +36,15 @@ pub(crate) use error::StartError;
 /// whose answer was lost: the next process repeats it and obtains its run.
 const GRACE: Duration = Duration::from_secs(25);
 
-/// Runs the controller until a signal.
+const LEASE_TIMING: &str = "use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period";
+
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
     let mut config = config(&args)?;
     let election = &args.leader_election;
     let (lease, renew) = (election.lease_duration, election.renew_deadline);
     let timing = Timing::new(lease, renew, election.retry_period);
-    let timing = timing.map_err(StartError::LeaseTiming)?;
+    let timing = timing.map_err(failed(LEASE_TIMING))?;
     let certificates = certificates(&args.secure_metrics)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics, args.watch_timeout + SILENCE).await?;
@@ -54,7 +56,11 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let listener = listen(args.listen).await?;
     check_version(&client).await?;
     let secure = match certificates {
-        Some(certificates) => Some(secure_metrics(certificates, &metrics).await?),
+        Some((address, certificates)) => Some(SecureMetrics {
+            client: separate_client(&metrics).await?,
+            listener: listen(address).await?,
+            certificates,
+        }),
         None => None,
     };
     // After every check of the flags, so that an error is the only line logged.
@@ -63,7 +69,8 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let identity = &config.settings.process;
     let (mut election, leading) = Election::begin(election, timing, identity, &metrics).await?;
     let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
-    health::start(listener, secure, &controller.probe(), &shutdown).map_err(StartError::Health)?;
+    health::start(listener, secure, &controller.probe(), &shutdown)
+        .map_err(failed("start the health server"))?;
     end_on_signal(shutdown.clone())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator is starting");
     let running = tokio::spawn(controller.run());
@@ -83,39 +90,20 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, Failed> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.and_then(TcpListener::into_std);
-    listener.map_err(|source| StartError::Listen { address, source })
+    listener.map_err(failed(format!("listen on {address}")))
 }
 
-/// The certificate of the metrics over TLS, and their address, if they are asked for.
-fn certificates(
-    args: &SecureMetricsArgs,
-) -> Result<Option<(SocketAddr, Certificates)>, StartError> {
+fn certificates(args: &SecureMetricsArgs) -> Result<Option<(SocketAddr, Certificates)>, Failed> {
     let files = args.certificate.clone().zip(args.key.clone());
-    let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
     let of = |address| Ok((address, Certificates::new(files)?));
     let certificates = args.address.map(of).transpose();
-    certificates.map_err(StartError::SecureMetrics)
+    certificates.map_err(failed::<Failed>("serve the metrics over TLS"))
 }
 
-/// The listener of the metrics over TLS.
-async fn secure_metrics(
-    (address, certificates): (SocketAddr, Certificates),
-    metrics: &Arc<Metrics>,
-) -> Result<SecureMetrics, StartError> {
-    let client = separate_client(metrics).await?;
-    let listener = listen(address).await?;
-    Ok(SecureMetrics {
-        listener,
-        certificates,
-        client,
-    })
-}
-
-/// Waits for a signal, then for what is in flight. Returns whether the end was requested; `None` if something is still
-/// in flight or panicked.
+/// Waits for a signal, then for what is in flight. `None` if something is still in flight or panicked.
 async fn until_the_end(shutdown: &CancellationToken, running: JoinHandle<bool>) -> Option<bool> {
     shutdown.cancelled().await;
     tracing::info!("shutting down; no new call is started");
@@ -129,11 +117,9 @@ async fn until_the_end(shutdown: &CancellationToken, running: JoinHandle<bool>) 
     ended.ok()?.ok()
 }
 
-fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
-    let filter = EnvFilter::try_new(&args.log_filter).map_err(|source| StartError::LogFilter {
-        filter: args.log_filter.clone(),
-        source,
-    })?;
+fn start_logging(args: &ControllerArgs) -> Result<(), Failed> {
+    let filter = EnvFilter::try_new(&args.log_filter);
+    let filter = filter.map_err(failed(format!("use --log-filter {:?}", args.log_filter)))?;
     let filter = filter.and(filter_fn(|event| !may_show_an_answer(event)));
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
@@ -157,8 +143,8 @@ fn may_show_an_answer(event: &Metadata<'_>) -> bool {
 }
 
 /// Ends at SIGINT (Ctrl-C) or SIGTERM, which the first process of a container would ignore otherwise.
-fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
-    let asked = |kind| signal(kind).map_err(StartError::Signals);
+fn end_on_signal(shutdown: CancellationToken) -> Result<(), Failed> {
+    let asked = |kind| signal(kind).map_err(failed("handle signals"));
     let mut terminate = asked(SignalKind::terminate())?;
     let mut interrupt = asked(SignalKind::interrupt())?;
     tokio::spawn(async move {
@@ -171,7 +157,6 @@ fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The election in this process.
 struct Election {
     running: JoinHandle<Result<(), Lost>>,
     resign: CancellationToken,
@@ -184,7 +169,7 @@ impl Election {
         timing: Timing,
         identity: &str,
         metrics: &Arc<Metrics>,
-    ) -> Result<(Self, Leading), StartError> {
+    ) -> Result<(Self, Leading), Failed> {
         let resign = CancellationToken::new();
         let resigned = resign.clone();
         if !args.enabled {

@@ -35,7 +35,7 @@ pub(crate) enum Error {
     #[error("failed to read or write JSON")]
     Json(#[from] serde_json::Error),
     #[error("failed to make the resource definitions")]
-    Crds(#[from] run_operator::api::crd::Error),
+    Crds(#[from] run_operator::util::Failed),
     #[error("failed to see within {} s that {what}; seen last:\n{seen}", .after.as_secs())]
     Wait {
         what: String,

@@ -8,7 +8,7 @@ use run_operator::api::Contract;
 use run_operator::checks::{Check, Finding, NO_ANSWER, Target};
 use run_operator::decide::failure::Failure;
 use run_operator::decide::truncate::cut;
-use run_operator::service::RawAnswer;
+use run_operator::service::{Operation, RawAnswer};
 
 /// Time limit of a call, even if the contract file allows more: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_mins(1);
@@ -30,7 +30,7 @@ const WORKSPACE_ID: Check = Check::new("workspace.requestId", "it has an X-Reque
 
 /// Findings from the answer to `GET /version` (rules 3, 11 and 13), and whether there was one.
 pub(crate) async fn version(target: &Target) -> (Vec<Finding>, bool) {
-    let answer = match bounded(target.client.raw_version()).await {
+    let answer = match bounded(target.client.raw(Operation::Version, "/version")).await {
         Ok(answer) => answer,
         Err(why) => {
             let todo = "Check the base URL, the network, and the CA certificates (--ca-file).";
@@ -62,7 +62,10 @@ pub(super) async fn workspace(target: &Target, answered: bool) -> Vec<Finding> {
     if !answered {
         return unanswered(REFUSED.not_tried("GET /version had no answer"));
     }
-    let answer = match bounded(target.client.current_workspace_without_token()).await {
+    let asked = target
+        .client
+        .raw(Operation::CurrentWorkspace, "/workspaces/current");
+    let answer = match bounded(asked).await {
         Ok(answer) => answer,
         Err(why) => {
             let todo = "GET /version was answered, so check the proxies in between.";

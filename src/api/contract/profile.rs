@@ -1,6 +1,5 @@
 //! The contract file's form, the checks of a file before it is used, and its errors, each in one line.
 
-use std::fmt;
 use std::ops::Deref;
 
 use serde::de::{Error, IgnoredAny};
@@ -9,27 +8,19 @@ use serde_saphyr::UserMessageFormatter;
 
 use crate::api::status::Phase;
 
-/// Meaning of a state of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateClass {
-    /// Waiting to run.
     Pending,
-    /// Running.
     Active,
-    /// A cancellation is in progress at the service.
     Cancelling,
-    /// Ended with success.
     Succeeded,
-    /// Ended with a failure.
     Failed,
-    /// Cancelled.
     Cancelled,
     /// Not in the contract file: shown verbatim, never guessed to be terminal.
     Unmapped,
 }
 
 impl StateClass {
-    /// The terminal phase of this state, if it is an end.
     pub fn terminal(self) -> Option<Phase> {
         match self {
             Self::Succeeded => Some(Phase::Succeeded),
@@ -53,7 +44,6 @@ pub enum CodeClass {
     IdempotencyInProgress,
     /// 404: this run does not exist.
     RunNotFound,
-    /// Not in the contract file.
     Unknown,
 }
 
@@ -130,11 +120,8 @@ pub(super) struct Create {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of an answer's body.
     pub body_bytes: usize,
-    /// Bytes of a line of the event stream.
     pub event_line_bytes: usize,
-    /// Bytes of one event.
     pub event_bytes: usize,
     /// Event streams that a connection of HTTP/2 takes.
     #[serde(default = "streams_per_connection")]
@@ -150,7 +137,6 @@ fn streams_per_connection() -> u16 {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Timeouts {
-    /// To establish a connection.
     pub connect_seconds: u64,
     /// From the request's first byte to the answer's last.
     pub request_seconds: u64,
@@ -179,7 +165,6 @@ impl<T> Deref for List<T> {
 }
 
 impl Profile {
-    /// Refuses an entry without effect, or with an unintended one.
     pub(super) fn check(&self) -> Result<(), ContractError> {
         for (field, pointers, required) in [
             ("version.pointers", &self.version.pointers, true),
@@ -234,7 +219,6 @@ impl Profile {
 }
 
 impl States {
-    /// Each list with its name and what its states mean.
     pub(super) fn lists(&self) -> [(&'static str, &[String], StateClass); 6] {
         [
             ("pending", &self.pending, StateClass::Pending),
@@ -248,7 +232,6 @@ impl States {
 }
 
 impl Codes {
-    /// Each list with its name and what its codes mean.
     pub(super) fn lists(&self) -> [(&'static str, &[String], CodeClass); 5] {
         use CodeClass::{
             ApprovalConflict, IdempotencyConflict, IdempotencyInProgress, RunNotFound,
@@ -314,13 +297,11 @@ fn check_versions(accepted: &[String]) -> Result<(), ContractError> {
 }
 
 fn check_words(field: &str, words: &[String]) -> Result<(), ContractError> {
-    match words.iter().find(|word| blank(word)) {
-        None => Ok(()),
-        Some(word) => invalid(
-            field,
-            format!("{word:?} is empty or has white space around it; correct or remove it"),
-        ),
-    }
+    let wrong = words.iter().find(|word| blank(word));
+    wrong.map_or(Ok(()), |word| {
+        let problem = "is empty or has white space around it; correct or remove it";
+        invalid(field, format!("{word:?} {problem}"))
+    })
 }
 
 fn blank(word: &str) -> bool {
@@ -328,64 +309,33 @@ fn blank(word: &str) -> bool {
 }
 
 fn check_statuses(refused_for: &[u16]) -> Result<(), ContractError> {
-    match refused_for
-        .iter()
-        .find(|s| !(400..500).contains(*s) || [401, 403, 408, 409, 425, 429].contains(*s))
-    {
-        None => Ok(()),
-        Some(status) => invalid(
-            "create.refusedFor",
-            format!(
-                "{status} can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
-            ),
-        ),
-    }
+    let may_pass = [401, 403, 408, 409, 425, 429];
+    let final_answer = |status: &&u16| (400..500).contains(*status) && !may_pass.contains(*status);
+    let wrong = refused_for.iter().find(|status| !final_answer(status));
+    wrong.map_or(Ok(()), |status| {
+        let problem =
+            "can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429";
+        invalid("create.refusedFor", format!("{status} {problem}"))
+    })
 }
 
 /// Characters of a line that are repeated.
 const QUOTED: usize = 80;
 
-/// Reason why a contract file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
     /// Not YAML, a field is missing, unknown or of the wrong type.
-    #[error("failed to read the contract file")]
-    Parse(#[source] Misread),
-    /// The `OpenAPI` document of the API, not the file of names and numbers.
+    #[error("failed to read the contract file: {0}")]
+    Parse(String),
     #[error(
         "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
          `kubectl runop contract show` prints one to begin from"
     )]
     OpenApi,
-    /// Readable, but meaningless.
     #[error("the contract file is wrong at {field}: {problem}")]
-    Invalid {
-        /// Path of the field.
-        field: String,
-        /// The mistake, and its correction.
-        problem: String,
-    },
+    Invalid { field: String, problem: String },
 }
 
-/// The YAML reader's error, and its line.
-#[derive(Debug)]
-pub struct Misread {
-    error: String,
-    line: Option<String>,
-}
-
-impl fmt::Display for Misread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.line {
-            Some(line) => write!(f, "{}, which reads {line:?}", self.error),
-            None => f.write_str(&self.error),
-        }
-    }
-}
-
-impl std::error::Error for Misread {}
-
-/// Whether a text is an `OpenAPI` document.
 #[derive(Deserialize)]
 struct OpenApi {
     #[serde(alias = "swagger")]
@@ -398,14 +348,15 @@ impl ContractError {
         if serde_saphyr::from_str::<OpenApi>(yaml).is_ok() {
             return Self::OpenApi;
         }
+        let what = error.render_with_formatter(&UserMessageFormatter);
         let line = error.location().and_then(|location| {
             let above = usize::try_from(location.line()).ok()?.checked_sub(1)?;
             let line = yaml.lines().nth(above)?.trim();
-            (!line.is_empty()).then(|| line.chars().take(QUOTED).collect())
+            (!line.is_empty()).then(|| line.chars().take(QUOTED).collect::<String>())
         });
-        Self::Parse(Misread {
-            error: error.render_with_formatter(&UserMessageFormatter),
-            line,
+        Self::Parse(match line {
+            Some(line) => format!("{what}, which reads {line:?}"),
+            None => what,
         })
     }
 }

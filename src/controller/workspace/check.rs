@@ -182,9 +182,7 @@ impl<K: Kind> Subject<'_, K> {
                     "Correct the Secret that spec.caSecretRef names."
                 }
                 ConfigError::NoSystemRoots => "Name a CA bundle in spec.caSecretRef.",
-                ConfigError::UserAgent(_) | ConfigError::NoTlsProvider => {
-                    "This is a bug of the operator; please report it."
-                }
+                ConfigError::NoTlsProvider => "This is a bug of the operator; please report it.",
             };
             let what = error_chain(&error);
             Why::new(
