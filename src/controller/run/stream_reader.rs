@@ -238,8 +238,8 @@ impl StreamReader {
         self.enqueue();
     }
 
-    fn record(&self, learned: Report) {
-        self.entry.record(&self.ctx.config.contract, learned);
+    fn record(&self, report: Report) {
+        self.entry.record(&self.ctx.config.contract, report);
     }
 
     /// A part of `over` that depends on the object's uid.

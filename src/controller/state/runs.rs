@@ -160,9 +160,9 @@ impl RunEntry {
     }
 
     /// Records something about the event stream in memory.
-    pub fn record(&self, contract: &Contract, learned: Report) {
+    pub fn record(&self, contract: &Contract, report: Report) {
         let with = self.report_context(contract, 0);
-        self.with(|state| state.run.memory.record(learned, with));
+        self.with(|state| state.run.memory.record(report, with));
     }
 
     /// Inputs for recording something about this Run in memory now. `session`: the number of the one it was learnt in.
