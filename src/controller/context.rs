@@ -35,14 +35,12 @@ use super::{
 
 pub type NamespaceMeta = Maybe<PartialObjectMeta<Namespace>>;
 
-/// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Base URL of Workspaces that name none.
     pub base_url: Option<String>,
     /// The addresses that tokens may be sent to.
     pub allow_list: AllowList,
-    /// The contract in force.
     pub contract: Arc<Contract>,
     /// The namespaces to watch; an empty list means all.
     pub namespaces: Vec<String>,
@@ -50,7 +48,6 @@ pub struct Config {
     pub cluster_workspaces: bool,
     /// Namespace of the Secrets of ClusterWorkspaces.
     pub cluster_resource_namespace: String,
-    /// Settings that decisions depend on.
     pub settings: Settings,
     /// Reconciles of Runs at the same time, for each watched scope.
     pub max_concurrent_reconciles: u16,
@@ -63,7 +60,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration of a watch of all objects.
     pub fn watcher(&self) -> watcher::Config {
         let seconds = u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX);
         watcher::Config::default().timeout(seconds)
@@ -82,37 +78,28 @@ pub struct Caches {
 pub struct Triggers {
     /// By namespace and uid.
     pub runs: Trigger,
-    /// By namespace and name.
     pub workspaces: Trigger,
-    /// By name.
     pub cluster_workspaces: Trigger,
 }
 
-/// What all loops and tasks share.
 pub struct Context {
     pub client: kube::Client,
     pub config: Config,
     pub metrics: Arc<Metrics>,
     pub recorder: Arc<Recorder>,
-    /// Leadership: nothing is done for an object while another process leads.
     pub leading: Leading,
-    /// Cancelled at shutdown: no new call is started.
     pub shutdown: CancellationToken,
     pub triggers: Triggers,
     pub caches: Caches,
     /// Stores that have no first list yet, those of the Runs included.
     pub unfilled: AtomicUsize,
     pub runs: RunStore,
-    /// The Runs that need something, with what this process remembers of them.
     pub tracked_runs: TrackedRuns,
-    /// Runs to be reconciled because something else has changed.
     pub wakes: Wakes,
-    /// Holders of idempotency keys.
     pub keys: Keys,
     pub workspaces: Workspaces,
     pub secrets: SecretTable,
     pub streams: Arc<StreamPlaces>,
-    /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
 }
 
@@ -183,7 +170,6 @@ impl Context {
         }
     }
 
-    /// Whether every store has its first list.
     pub fn synced(&self) -> bool {
         self.unfilled.load(Ordering::Acquire) == 0
     }

@@ -1,5 +1,4 @@
-//! Enqueues what a change concerns. The Runs of a Workspace are found by a scan of all Runs. Scans take a twentieth of a
-//! core at most, however many Workspaces change.
+//! Enqueues what a change concerns, by scans of all Runs that take a twentieth of a core at most.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +18,6 @@ use super::{
 /// Pause after a scan, as a multiple of its duration. With 10,000 Runs that have not ended it takes some milliseconds.
 const REST: u32 = 20;
 
-/// Enqueues the Runs that are asked for, for ever.
 pub(crate) async fn wake_runs(ctx: Arc<Context>) {
     loop {
         let asked = ctx.wakes.next().await;
@@ -43,7 +41,6 @@ pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
     });
 }
 
-/// Sets the state of a Workspace, and enqueues its Runs if it changed.
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
     if entry.set(state) {
         ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
@@ -58,7 +55,6 @@ pub(crate) fn store_filled(ctx: &Context) {
     }
 }
 
-/// Finds Workspaces that no longer exist, after a deletion or a relist, and enqueues their Runs.
 pub(crate) fn missing_workspaces(ctx: &Context) {
     ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
     for entry in ctx.workspaces.all() {
@@ -74,7 +70,6 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
     }
 }
 
-/// Carries out the consequences of a change in the store.
 pub(crate) fn follow(ctx: &Context, change: &Change) {
     let next_of_key = match &change.new {
         Some(known) => ctx.keys.update(known),

@@ -1,12 +1,7 @@
-//! Leader election by a Lease, as in client-go: one operator acts, the others fill their caches and wait. It saves calls
-//! and writes; at most one run for a Run doesn't need it (docs/design.md).
-//!
-//! # Guarantees
-//! - Another's record is taken over once this process has seen it unchanged for the record's own duration, by its monotonic
-//!   clock. The holder's `renewTime` is shown to people and never compared.
-//! - A leader leads for the renew deadline from when it *sent* its last successful write. Others saw that write later and
-//!   wait longer, so that two terms never overlap.
-//! - Every write names the version that it replaces. Of two concurrent takeovers one is refused.
+//! Leader election by a Lease, as in client-go; at most one run for a Run doesn't need it (docs/design.md). A record is
+//! taken over once this process's monotonic clock has seen it unchanged for its own duration; `renewTime` is not compared.
+//! A term counts from when its last successful write was *sent*; others saw it later, so two terms never overlap. Every
+//! write names the version that it replaces: of two concurrent takeovers one is refused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +25,6 @@ mod tests;
 
 /// Pause before leadership is checked again: nothing tells that a passed term was renewed.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
-/// A term without an end: thirty years.
 const FOREVER: Duration = Duration::from_hours(24 * 365 * 30);
 /// Leaves room for a failed renewal and one retry before the deadline; client-go's factor.
 const RETRY_ROOM: f64 = 1.2;
@@ -40,7 +34,6 @@ const RETRY_ROOM: f64 = 1.2;
 pub struct Leading(watch::Receiver<Option<Instant>>);
 
 impl Leading {
-    /// Leadership without an election: this process acts from its start.
     pub fn always() -> Self {
         Self(watch::channel(Some(Instant::now() + FOREVER)).1)
     }
@@ -58,7 +51,6 @@ impl Leading {
     }
 }
 
-/// Validity of a Lease, and the intervals of its renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     lease: i32,
@@ -66,7 +58,6 @@ pub struct Timing {
     retry: Duration,
 }
 
-/// Durations that don't fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
     /// A Lease stores whole seconds.
@@ -75,7 +66,6 @@ pub enum TimingError {
     /// A leader must have stopped before another process may begin.
     #[error("the lease duration ({0:?}) must be longer than the renew deadline ({1:?})")]
     LeaseTooShort(Duration, Duration),
-    /// A failed renewal must be retried before the leader gives up.
     #[error("the renew deadline ({0:?}) must be longer than 1.2 times the retry period ({1:?})")]
     DeadlineTooShort(Duration, Duration),
 }
@@ -101,21 +91,17 @@ impl Timing {
     }
 }
 
-/// Reason for which a leader lost the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// By this process's own clock.
     #[error("it could not be renewed within {0:?}")]
     NotRenewed(Duration),
-    /// Another process took it, or a person edited it. The holder's name; empty if there is no holder.
+    /// The holder's name; empty if there is no holder.
     #[error("its holder is now {0:?}")]
     Taken(String),
-    /// A bug: the election's task has ended.
     #[error("the election ended unexpectedly")]
     Ended,
 }
 
-/// A candidate's election, with its calls to the API server.
 pub struct Elector {
     api: Api<Lease>,
     election: Election,
@@ -145,8 +131,7 @@ impl Elector {
         (elector, Leading(seen))
     }
 
-    /// Reads, takes over and renews the Lease until it is lost, which is an error, or until `resign`: then it is released,
-    /// so that the next leader doesn't wait for its expiry. The process must have stopped acting before.
+    /// Ends with the loss of the Lease, or after `resign`, which releases it: the process must have stopped acting before.
     pub async fn run(mut self, resign: CancellationToken) -> Result<(), Lost> {
         let end = loop {
             let resigned = resign.is_cancelled();
@@ -239,7 +224,6 @@ enum Step {
     Read,
     /// Write it: with a resourceVersion, replace that version; without, create it.
     Write(Box<Lease>),
-    /// This process is no candidate any more: the Lease is lost, or free for others.
     End(Result<(), Lost>),
 }
 
@@ -273,7 +257,6 @@ impl Election {
         }
     }
 
-    /// End of this process's term, unless it is renewed.
     fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|sent| sent + self.timing.renew)
     }
@@ -282,7 +265,6 @@ impl Election {
         self.record.as_ref().and_then(|(record, _)| holder(record))
     }
 
-    /// Releases the Lease, if this process holds it. The process must have stopped acting.
     fn resign(&mut self, now: Instant) {
         if !self.resigns {
             self.resigns = true;
@@ -336,14 +318,13 @@ impl Election {
         self.found = Some(found.unwrap_or_default());
     }
 
-    /// Takes in a successful write: its sending time, and the Lease as stored.
     fn written(&mut self, sent: Instant, stored: Lease) {
         self.found = Some(stored);
         self.renewed = (!self.resigns).then_some(sent);
         self.due = sent + self.timing.retry;
     }
 
-    /// Takes in a call that failed, or whose outcome is not known: the Lease is read again after a pause.
+    /// The outcome may be unknown: the Lease is read again after a pause.
     fn failed(&mut self, now: Instant) {
         self.found = None;
         self.due = now + self.pause();
@@ -357,14 +338,12 @@ impl Election {
         since.checked_add(Duration::from_secs(seconds.into()))
     }
 
-    /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
-    /// the identity, so that several processes don't ask at the same time.
+    /// At most half the retry period, so that a released Lease is taken soon; spread by the identity.
     fn pause(&self) -> Duration {
         let spread = u32::try_from(delays::seed(&self.identity, 0) % 200).unwrap_or_default();
         self.timing.retry * (1000 - spread) / 2000
     }
 
-    /// The Lease to write, with all other fields unchanged: created, taken over, renewed or released.
     fn to_write(&self, mut lease: Lease, before: LeaseSpec, clock: Timestamp) -> Lease {
         let exists = lease.metadata.resource_version.is_some();
         let mut record = LeaseSpec {
@@ -388,7 +367,6 @@ impl Election {
     }
 }
 
-/// Holder of a record; `None` for an empty name.
 fn holder(record: &LeaseSpec) -> Option<&str> {
     let holder = record.holder_identity.as_deref();
     holder.filter(|name| !name.is_empty())

@@ -20,14 +20,12 @@ use super::{
     workspace::secrets,
 };
 
-/// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
     run_loops: Vec<BoxFuture<'static, ()>>,
     loops: Vec<BoxFuture<'static, ()>>,
 }
 
-/// Interface for the health server, usable from any thread.
 #[derive(Clone)]
 pub struct Probe {
     ctx: Arc<Context>,
@@ -36,8 +34,7 @@ pub struct Probe {
 }
 
 impl Controller {
-    /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it. Before it leads it only fills
-    /// its caches, so that a takeover begins with filled ones.
+    /// Before it leads it only fills its caches, so that a takeover begins with filled ones.
     pub fn new(
         client: kube::Client,
         config: Config,
@@ -53,7 +50,6 @@ impl Controller {
         } else {
             (Vec::new(), Vec::new())
         };
-        // For each scope a store, and what fills it.
         let (own, workspaces): (_, Vec<_>) = scopes.iter().map(|_| store()).unzip();
         let (shared, cluster_workspaces): (_, Vec<_>) = cluster.iter().map(|_| store()).unzip();
         let (labels, namespaces): (_, Vec<_>) = labelled.iter().map(|_| store()).unzip();
@@ -98,7 +94,7 @@ impl Controller {
         }
     }
 
-    /// Interface for the health server. Must be called on the controller's runtime.
+    /// Must be called on the controller's runtime.
     pub fn probe(&self) -> Probe {
         Probe {
             ctx: Arc::clone(&self.ctx),
@@ -107,8 +103,7 @@ impl Controller {
         }
     }
 
-    /// Runs until shutdown, then until the reconciles and calls in flight have ended. Returns whether shutdown was
-    /// requested. A loop that ends early shuts down the others.
+    /// Returns whether shutdown was requested. A loop that ends early shuts down the others.
     pub async fn run(self) -> bool {
         let (ctx, asked) = (&self.ctx, &self.ctx.shutdown);
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
@@ -127,8 +122,7 @@ impl Controller {
     }
 }
 
-/// Runs the tasks until all have ended. If one ends early, all are shut down: its objects would be served by no loop,
-/// and a restart is better. Returns whether one ended early.
+/// If one ends early, all are shut down: a restart is better than objects that no loop serves. Returns whether one did.
 async fn all(tasks: Vec<BoxFuture<'static, ()>>, shutdown: &CancellationToken) -> bool {
     let watched = tasks.into_iter().map(|task| async move {
         let ended = tokio::spawn(task).await;
@@ -151,7 +145,7 @@ impl Probe {
         self.ctx.synced()
     }
 
-    /// Whether the controller's own runtime runs a task; waits until it has.
+    /// Waits until the controller's own runtime has run a task.
     pub async fn alive(&self) -> bool {
         self.runtime.spawn(async {}).await.is_ok()
     }
@@ -183,7 +177,7 @@ mod tests {
     use crate::decide::Settings;
     use crate::service::AllowList;
 
-    /// A controller that is not started, on a runtime that runs tasks only while it is blocked on.
+    /// Its runtime runs tasks only while it is blocked on.
     fn idle() -> (tokio::runtime::Runtime, Probe) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -91,14 +91,12 @@ impl RunCounts {
     }
 }
 
-/// The reason for which an unfinished Run waits for a person.
 fn stalled(run: &Run) -> Option<&str> {
     let conditions = &run.status.as_ref()?.conditions;
     let stalled = find(conditions, ConditionType::Stalled).filter(|c| c.status == "True")?;
     (!is_true(conditions, ConditionType::Finished)).then_some(&*stalled.reason)
 }
 
-/// Time of the intent of an unfinished Run whose outcome is not in the status.
 fn doubt(run: &Run) -> Option<Timestamp> {
     let status = run.status.as_ref();
     if run.ended() || status.is_some_and(|s| s.run_id.is_some() || s.refusal.is_some()) {

@@ -24,8 +24,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// Status of an object that can't be decoded: from the present one, what can't be decoded, the generation, the wall clock.
 type Describe<S> = fn(S, &str, i64, Timestamp) -> S;
 
-/// Counts an object that can't be decoded, and writes its status. The present status is read live, since the watch's
-/// version can't be decoded. Fails the reconcile.
+/// The present status is read live, since the watch's version can't be decoded. Fails the reconcile.
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
@@ -45,7 +44,6 @@ where
     Err(failed.again(show_in_status(api, bad, describe).await))
 }
 
-/// Shows it in the status. Returns the time of the next attempt, if it failed.
 async fn show_in_status<K, S>(api: &Api<K>, bad: &BadObject, describe: Describe<S>) -> Action
 where
     K: Object,
@@ -96,7 +94,6 @@ mod tests {
         answer(&code.to_string(), &REFUSED.replace('0', &code.to_string()))
     }
 
-    /// An object that can't be decoded.
     fn odd(uid: &str, status: Option<&RunStatus>) -> String {
         let object = json!({
             "metadata": {"name": "odd", "namespace": "team", "uid": uid, "resourceVersion": "1"},

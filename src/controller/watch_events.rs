@@ -1,5 +1,4 @@
-//! The loop over each kind of object in each scope: what the watch shows goes into the stores and enqueues the objects
-//! concerned, and what is enqueued is reconciled.
+//! The loop over each kind of object in each scope: from its watch into the stores and the queue, and on to reconciles.
 
 use std::sync::Arc;
 
@@ -26,7 +25,6 @@ use super::{
     },
 };
 
-/// Follows the Runs of one scope and reconciles them, until shutdown.
 pub(crate) async fn runs(ctx: Arc<Context>, reconciler: Arc<Reconciler>) {
     let scope = reconciler.scope.clone();
     let api = scope.api::<Maybe<Run>>(ctx.client.clone());
@@ -75,8 +73,7 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
     }
 }
 
-/// Follows the Workspaces of one kind and scope and reconciles them, until shutdown. Without a limit on reconciles: the calls
-/// of checks have places of their own (`CheckPlaces`), and waiting for one must not delay another Workspace.
+/// No limit on reconciles: checks have places of their own (`CheckPlaces`), and waiting for one must delay no other.
 pub(crate) async fn workspaces<K: Kind>(
     ctx: Arc<Context>,
     reconciler: Arc<Reconciler>,
@@ -115,7 +112,6 @@ pub(crate) async fn workspaces<K: Kind>(
     serve(&ctx, reconciler, api, apply, request_all, most, find).await;
 }
 
-/// Follows the labels of the namespaces in `scope` for ever, and enqueues the Runs concerned.
 pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writer<NamespaceMeta>) {
     let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
     let config = ctx.config.watcher();
@@ -134,8 +130,7 @@ pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writ
     read_events(&ctx, apiserver::watch(api, config), apply).await;
 }
 
-/// Follows a watch, and once this process leads reconciles what is requested, until shutdown. A standby only fills its
-/// stores, so that leading begins with full ones and with one request for each object.
+/// A standby only fills its stores, so that leading begins with full ones and with one request for each object.
 async fn serve<K: Object>(
     ctx: &Arc<Context>,
     reconciler: Arc<Reconciler>,
@@ -167,7 +162,6 @@ async fn serve<K: Object>(
     }
 }
 
-/// Takes in what a watch shows, for ever.
 async fn read_events<K>(
     ctx: &Context,
     events: impl Stream<Item = Event<K>>,

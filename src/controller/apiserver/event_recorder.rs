@@ -26,35 +26,27 @@ const TRIES: u32 = 3;
 /// Limit on Events waiting to be sent; further ones are dropped and counted.
 const QUEUE: usize = 4096;
 const IN_FLIGHT: usize = 8;
-/// Names remembered, so that what is published again costs no request: those of five minutes at 50 Runs a second. Then all
-/// are forgotten, and the API server refuses what it has.
+/// Names remembered to save requests: five minutes at 50 Runs a second. Then all are forgotten, and the API server refuses.
 const REMEMBERED: usize = 32_768;
 /// Time for sending the rest at the end of the process.
 const DRAIN: Duration = Duration::from_secs(3);
-/// Namespace of Events about objects without a namespace.
 const CLUSTER_EVENTS: &str = "default";
 const MAX_INSTANCE: usize = 128;
-/// Maximum length of the object's name in an Event's name. The latter has at most 253 characters, including a dot and a
-/// hash.
+/// Maximum length of the object's name in an Event's name of at most 253 characters, with a dot and a hash.
 const MAX_STEM: usize = 200;
 
-/// Publishes Events. Their names are a hash of the object's uid and the Event's reason and occasion, so that none is
-/// published twice, by this process or the next.
+/// An Event's name is a hash of the object's uid, its reason and its occasion: no process publishes one twice.
 pub struct Recorder {
     client: kube::Client,
     process: String,
     metrics: Arc<Metrics>,
-    /// `None` at the end of the process.
     sender: Mutex<Option<mpsc::Sender<Event>>>,
     receiver: Mutex<Option<mpsc::Receiver<Event>>>,
-    /// Hashes of the names.
     published: Mutex<HashSet<u64>>,
-    /// Namespaces for which a refusal was logged.
     refused: Mutex<HashSet<String>>,
 }
 
 impl Recorder {
-    /// A recorder that names `process` as the reporting instance.
     pub fn new(client: kube::Client, process: &str, metrics: Arc<Metrics>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         Self {
@@ -68,7 +60,7 @@ impl Recorder {
         }
     }
 
-    /// Queues an Event, unless this process had one of its name. Never waits. Returns whether it is new.
+    /// Never waits. False: this process had one of its name.
     pub fn publish(&self, object: &impl Resource<DynamicType = ()>, draft: &EventDraft) -> bool {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let name = format!("{uid}/{}/{}", draft.reason.as_str(), draft.occasion);
@@ -92,7 +84,6 @@ impl Recorder {
         true
     }
 
-    /// Sends the queued Events until [`Recorder::close`].
     pub async fn deliver(self: Arc<Self>) {
         let Some(mut receiver) = lock(&self.receiver).take() else {
             return;

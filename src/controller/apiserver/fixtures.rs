@@ -29,7 +29,6 @@ pub fn silent() -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// A complete answer with this status, the last of its connection.
 pub fn answer(status: &str, body: &str) -> String {
     let length = body.len();
     format!(

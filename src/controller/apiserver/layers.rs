@@ -1,5 +1,4 @@
-//! Layers of the Kubernetes client: retries and pauses, which bound the cases that kube's own retry and watcher leave
-//! unbounded, and below them the count of requests.
+//! Layers of the Kubernetes client: bounds on kube's retries and watches, and below them the count of requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,17 +16,14 @@ use tower::{BoxError, Layer, Service, filter::AsyncFilterLayer, retry::Policy};
 use crate::controller::metrics::Metrics;
 use crate::util::lock;
 
-/// The first pause before a request is repeated.
 const FIRST: Duration = Duration::from_millis(5);
-/// Longest pause before a request is repeated: a list that sleeps for a proxy's long `Retry-After` would leave the operator
-/// without data.
+/// Longest pause before a repetition: a list that sleeps for a proxy's long `Retry-After` leaves the operator without data.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Repetitions of one request; then its caller gets the error.
 const TIMES: u32 = 15;
 /// A watch that ends sooner after its start was ended early. The next one of the collection starts this long after it.
 const APART: Duration = Duration::from_secs(1);
-/// The same after the first and the second watch in a row that was ended early: under load an API server ends a single
-/// watch now and then, and changes should not wait for long.
+/// The same after the first two in a row: under load an API server ends a single watch now and then.
 const FIRST_APART: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
 /// kube's retry of requests answered with 429, 503 or 504, with bounded pauses.
@@ -96,7 +92,6 @@ pub fn throttle_watches() -> AsyncFilterLayer<impl Fn(Request<Body>) -> Admitted
 #[derive(Clone, Default)]
 struct Watches(Arc<Mutex<HashMap<String, Begun>>>);
 
-/// The last watch of a collection.
 struct Begun {
     at: Instant,
     /// Watches in a row before it that were ended early.
@@ -104,7 +99,6 @@ struct Begun {
 }
 
 impl Watches {
-    /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
         let mut begun = lock(&self.0);
         begun.retain(|_, last| now < last.at + APART);
@@ -147,7 +141,6 @@ fn most_recent(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(changed).ok()
 }
 
-/// Layer that counts each request by method and status.
 #[derive(Clone)]
 pub struct CountRequests(pub Arc<Metrics>);
 
@@ -160,7 +153,6 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// The counted service.
 pub struct Counted<S> {
     inner: S,
     metrics: Arc<Metrics>,
@@ -203,7 +195,6 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Sets the result and counts the attempt.
     fn ended(mut self, status: Option<StatusCode>) {
         self.status = status;
     }

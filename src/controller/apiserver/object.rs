@@ -19,10 +19,8 @@ use crate::api::{ClusterWorkspace, Run, RunStatus, Workspace};
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object as the API server has shown it. Its clones share it.
 #[derive(Clone)]
 pub enum Maybe<K> {
-    /// It fits the schema.
     Good(Arc<K>),
     /// Only its metadata can be read.
     Bad(Arc<BadObject>),
@@ -104,14 +102,11 @@ where
     stores.iter().find_map(|store| store.get(&object))
 }
 
-/// A kind that is decoded in parts.
 pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
-    /// Builds an object from its parts. Takes the metadata only if the others can be decoded; the error names the one
-    /// that can't.
+    /// Takes the metadata only if the other parts can be decoded; the error names the one that can't.
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
 }
 
-/// The parts of an object as text.
 #[derive(Default, Deserialize)]
 pub struct Parts<'a> {
     #[serde(borrow)]
@@ -125,7 +120,6 @@ pub struct Parts<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// A part that can't be decoded: its name and the position in it. Never its content, which is the user's.
 #[derive(Debug, thiserror::Error)]
 #[error("its {part} can't be decoded: {what} at byte {at} of {size}")]
 pub struct Undecodable {
@@ -136,7 +130,6 @@ pub struct Undecodable {
 }
 
 impl Parts<'_> {
-    /// Decodes the spec, which is required.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, Undecodable> {
         let missing = Undecodable {
             part: "spec",
@@ -185,8 +178,7 @@ impl Undecodable {
     }
 }
 
-/// Decodes an object's metadata without `managedFields`, which may be as deep and as large as the object, and without
-/// kubectl's copy of it.
+/// Without `managedFields`, which may be as deep and as large as the object, and without kubectl's copy of it.
 fn metadata_of(raw: &RawValue) -> Result<ObjectMeta, Undecodable> {
     let unreadable = |error| Undecodable::new("metadata", raw, &error);
     let mut fields: BTreeMap<String, &RawValue> = part("metadata", raw)?;
@@ -225,7 +217,6 @@ pub fn decode<K: Object>(item: &RawValue) -> Maybe<K> {
     }
 }
 
-/// The parts of an item, and its metadata, which has a name.
 pub fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
     let parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
@@ -256,7 +247,6 @@ fn version_of(item: &RawValue) -> ObjectMeta {
     }
 }
 
-/// A request, unless it could not be built.
 pub type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// The text of the answer to a request. kube's own calls decode the whole object, and log what they can't decode.
@@ -265,7 +255,6 @@ pub async fn request_text(client: &Client, request: Built) -> kube::Result<Strin
     client.request_text(request).await
 }
 
-/// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
 pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
     api: &Api<K>,
     name: &str,

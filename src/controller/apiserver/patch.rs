@@ -48,13 +48,11 @@ impl ObjectVersion {
 pub enum WriteError {
     #[error("the object changed meanwhile")]
     Conflict,
-    /// The object with this uid no longer exists.
     #[error("the object no longer exists")]
     Gone,
-    /// The API server refused the write: its schema or a policy.
     #[error("failed to write the object: the API server refused it")]
     Refused(#[source] kube::Error),
-    /// Any other error; a retry may succeed.
+    /// A retry may succeed.
     #[error("failed to write the object")]
     Failed(#[source] kube::Error),
     #[error("failed to write the object within {} s", TIMEOUT.as_secs())]
@@ -80,9 +78,8 @@ where
     write_metadata(api, object, &MetadataChange::finalizer(object.meta(), on)).await
 }
 
-/// Writes a change of the metadata in one patch. One that deletes the object is a PUT, without the intent. If that is
-/// refused (an older role, or an object that no longer fits the schema), a patch: an object that can't be deleted would be
-/// worse.
+/// One that deletes the object is a PUT, without the intent. If that is refused (an older role, a schema that the object
+/// doesn't fit), a patch: an object that can't be deleted would be worse.
 pub async fn write_metadata<K>(
     api: &Api<K>,
     object: &K,
@@ -116,9 +113,8 @@ where
     answered(api, request).await
 }
 
-/// Removes the last finalizer of an object that is being deleted, which deletes it. By a PUT: the API server removes by name
-/// and keeps of the guards a PUT's uid, but none of a patch. Of two patches in flight the later would remove any object that
-/// has the name by then.
+/// By a PUT: the API server removes by name, and heeds a PUT's uid but no guard of a patch. Of two patches in flight the
+/// later would remove any object that has the name by then.
 async fn remove_last_finalizer<K>(api: &Api<K>, object: &K) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
@@ -134,7 +130,6 @@ where
     answered(api, request).await
 }
 
-/// Writes the whole status of a Run or a Workspace.
 pub async fn write_status<K: Object>(
     api: &Api<K>,
     object: &K,
@@ -161,7 +156,6 @@ pub async fn send_status<K: Object>(
     .await
 }
 
-/// Deletes this version of an object. The body of a success is not read.
 pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteError> {
     let preconditions = Preconditions {
         uid: Some(object.uid.to_string()),
@@ -172,8 +166,7 @@ pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteE
     send(api, request).await.map(drop)
 }
 
-/// A patch that puts these values at these paths, with its guards. They replace the uid and the resourceVersion by what was
-/// read, which gives a proper 409; a failed `test` gives a bare 422.
+/// Guards by replacing uid and resourceVersion with what was read: a proper 409, where a failed `test` gives a bare 422.
 fn guarded(
     meta: &ObjectMeta,
     changes: impl IntoIterator<Item = (String, Value)>,

@@ -1,5 +1,4 @@
-//! Live reads: a list in pages that are bounded by their size in bytes, not only by their number of items; and Secrets,
-//! one entry or only the metadata.
+//! Live reads: lists in pages bounded by bytes, not only by items; and Secrets, one entry or only the metadata.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +22,6 @@ use super::object::{Built, Maybe, Object, Parts, decode, outline, part, request_
 const FIRST_PAGE: u32 = 16;
 /// Maximum number of items of a page, as in client-go.
 const LARGEST_PAGE: u32 = 500;
-/// Target size of a page in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -97,7 +95,6 @@ fn page(text: &str) -> kube::Result<Page<'_>> {
     Ok(page)
 }
 
-/// Number of items of the next page, after one of `limit` items with so many bytes.
 fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
@@ -124,14 +121,12 @@ pub async fn read_entry(api: &Api<Secret>, name: &str, entry: &str) -> kube::Res
     }))
 }
 
-/// Reads the metadata of a Secret; `None` if it doesn't exist.
 pub async fn read_metadata(api: &Api<Secret>, name: &str) -> kube::Result<Option<ObjectMeta>> {
     let request = Request::new(api.resource_url()).get_metadata(name, &GetParams::default());
     let text = found(api, request).await?;
     text.map(|text| Ok(parts(&text)?.1)).transpose()
 }
 
-/// The text of the answer; `None` if the object doesn't exist.
 async fn found(api: &Api<Secret>, request: Built) -> kube::Result<Option<String>> {
     match request_text(&api.clone().into_client(), request).await {
         Ok(text) => Ok(Some(text)),
@@ -166,7 +161,6 @@ mod tests {
         format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":{items}}}"#)
     }
 
-    /// The names up to `last` in a list of one page.
     async fn names(body: &str, last: &str) -> Result<Vec<String>, ListError> {
         let api: Api<Run> = Api::all(loopback(vec![answer("200", body)]));
         let mut names = Vec::new();

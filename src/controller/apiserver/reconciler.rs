@@ -34,19 +34,16 @@ pub(crate) struct Request {
 
 const AFTER_PANIC: Duration = Duration::from_mins(1);
 
-/// Time of an object's next reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     again: Option<Duration>,
 }
 
 impl Action {
-    /// Reconciles after this time, or earlier if something changes.
     pub const fn requeue(after: Duration) -> Self {
         Self { again: Some(after) }
     }
 
-    /// Reconciles when something changes.
     pub const fn await_change() -> Self {
         Self { again: None }
     }
@@ -59,7 +56,6 @@ impl Action {
 /// Error of a reconcile. Its variant is the label `reason` of `controller_runtime_reconcile_errors_total`.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The object can't be decoded; it is not reconciled until it changes.
     #[error("the object can't be decoded: {0}")]
     Undecodable(String),
     #[error(transparent)]
@@ -70,7 +66,6 @@ pub enum ReconcileError {
     NoAnswer,
     #[error("the process can open no more files")]
     NoFile,
-    /// The code panicked: a bug of the operator.
     #[error("the reconcile panicked")]
     Panicked,
 }
@@ -92,7 +87,6 @@ impl ReconcileError {
         }
     }
 
-    /// Fails the reconcile, and determines when the object is reconciled again.
     pub fn again(self, again: Action) -> Failed {
         Failed { error: self, again }
     }
@@ -151,7 +145,6 @@ pub(crate) fn caught<T>(
     ended.map(|ended| ended.map_err(|_| ReconcileError::Panicked))
 }
 
-/// The result as the metrics count it: an error's is its reason.
 fn label(result: &Reconciled) -> &'static str {
     match result {
         Ok(again) if again.pause().is_none() => SUCCESS,
@@ -160,10 +153,8 @@ fn label(result: &Reconciled) -> &'static str {
     }
 }
 
-/// Requests reconciles of objects of one kind.
 #[derive(Clone)]
 pub(crate) struct Trigger {
-    /// The controller's name in the metrics.
     pub(crate) controller: &'static str,
     reconcilers: Arc<[Arc<Reconciler>]>,
 }
@@ -195,7 +186,6 @@ impl Trigger {
         self.request(namespace, name, false, Instant::now());
     }
 
-    /// The same, not before this time.
     pub(crate) fn enqueue_at(&self, namespace: &str, name: &str, at: Instant) {
         self.request(namespace, name, false, at);
     }
@@ -213,7 +203,6 @@ impl Trigger {
         }
     }
 
-    /// Number of reconciles in flight, and the duration of the longest of them so far.
     pub(crate) fn in_flight(&self) -> (usize, Duration) {
         let mut begun = Vec::new();
         for reconciler in self.reconcilers.iter() {
@@ -225,15 +214,12 @@ impl Trigger {
 }
 
 pub(crate) struct Reconcile {
-    /// The object's kind and name, for the log.
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) steps: BoxFuture<'static, Reconciled>,
 }
 
-/// Reconciles the objects of one kind in one scope.
 pub(crate) struct Reconciler {
-    /// The controller's name in the metrics.
     controller: &'static str,
     pub(crate) scope: Scope,
     metrics: Arc<Metrics>,
@@ -249,14 +235,12 @@ struct Taken {
     begun: Option<Instant>,
     /// It was requested since, or woken.
     again: bool,
-    /// It was woken since.
     woken: bool,
     /// Ends the wait for a place.
     go: Arc<Notify>,
 }
 
 impl Reconciler {
-    /// Accepts requests from now on.
     pub(crate) fn open(&self) -> UnboundedReceiver<ScheduleRequest<Request>> {
         let (requests, end) = unbounded();
         // It is opened once; a second time its requests would end at once.
@@ -272,8 +256,7 @@ impl Reconciler {
         }
     }
 
-    /// Reconciles what is requested, `most` objects at the same time and those that are woken; the others wait in turn.
-    /// `find` knows the objects. At shutdown what waits is dropped, and reconciles in flight end.
+    /// `most` objects at a time, and those that are woken. At shutdown what waits is dropped; reconciles in flight end.
     pub(crate) async fn serve(
         self: Arc<Self>,
         requests: UnboundedReceiver<ScheduleRequest<Request>>,
@@ -306,8 +289,7 @@ impl Reconciler {
         tasks.wait().await;
     }
 
-    /// Takes an object whose time has come, and returns what ends its wait for a place. One that is reconciled already
-    /// follows after that, and one that waits waits once.
+    /// Returns what ends the object's wait for a place. One in its reconcile follows after that; one that waits, waits once.
     fn take(&self, name: &Arc<Name>, at_once: bool) -> Option<Arc<Notify>> {
         let mut all = lock(&self.taken);
         let new = !all.contains_key(name);

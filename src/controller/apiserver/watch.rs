@@ -1,9 +1,6 @@
-//! A list and then an endless watch, by kube's watcher. Here stands what it leaves to its caller, or lacks:
-//! - errors are logged, and tried again after growing pauses;
-//! - a streamed list that is refused, breaks or never ends is read in pages instead (kube asks for it again for ever);
-//! - a watch that can't resume, by an HTTP status 410, by a line that is no JSON, or by errors in a row, begins with a
-//!   new list;
-//! - an object without readable metadata is skipped.
+//! A list and then an endless watch, by kube's watcher. Added here: pauses that grow after errors; pages where a streamed
+//! list is refused, breaks or never ends (kube asks for it again for ever); a new list where a watch can't resume (a 410,
+//! a line that is no JSON, errors in a row). An object without readable metadata is skipped.
 
 use std::time::Duration;
 
@@ -33,7 +30,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The scopes for the values of `--namespace`.
     pub fn of(namespaces: &[String]) -> Vec<Self> {
         if namespaces.is_empty() {
             vec![Self::All]
@@ -74,11 +70,9 @@ enum WatchError {
 enum List {
     /// As the first events of a watch: neither side holds it in memory.
     Streamed,
-    /// Page by page, and then watched from its version.
     InPages,
 }
 
-/// Lists what the API covers, and then watches it for ever.
 pub fn watch<K: Object>(
     api: Api<Maybe<K>>,
     config: Config,
@@ -96,9 +90,7 @@ struct Watch<K> {
     list: List,
     /// The API server has no streamed lists, or grants no watch: every list is read in pages.
     unstreamed: bool,
-    /// The present list has begun.
     begun: bool,
-    /// The present list is complete: this is a watch.
     complete: bool,
     failures: Failures,
 }
@@ -175,7 +167,6 @@ impl<K: Object> Watch<K> {
         Ok(Some(event))
     }
 
-    /// Logs an error. Returns the pause after it.
     fn failed(&mut self, error: &WatchError) -> Duration {
         let pause = self.failures.add(Instant::now());
         report(&K::kind(&()), error, self.failures.in_a_row);
@@ -213,8 +204,7 @@ fn events<K: Object>(
     watcher(api.clone(), config).boxed()
 }
 
-/// Whether kube's watcher goes on from the last version after this error, and misses nothing. It passes over a line that
-/// is no event.
+/// Whether kube's watcher goes on after this error and misses nothing. A line that is no event it passes over.
 fn resumes(error: &WatchError) -> bool {
     let line = match error {
         WatchError::Watcher(watcher::Error::WatchFailed(error)) => {
@@ -232,7 +222,6 @@ fn status(error: &WatchError) -> Option<u16> {
     }
 }
 
-/// HTTP status of the API server's answer to a list or a watch, if there was one.
 pub fn http_status(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -264,7 +253,6 @@ struct Failures {
 }
 
 impl Failures {
-    /// Counts an error. Returns the pause after it.
     fn add(&mut self, now: Instant) -> Duration {
         if self.last.is_some_and(|last| now >= last + LASTING) {
             self.end();

@@ -30,7 +30,6 @@ fn clock() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// The API server with one Lease; each write gives a new version.
 #[derive(Default)]
 struct Server {
     lease: Option<Lease>,
@@ -74,7 +73,6 @@ fn version(lease: &Lease) -> String {
     lease.metadata.resource_version.clone().unwrap()
 }
 
-/// One process, whose calls are answered at once.
 struct Process {
     election: Election,
     clock: Timestamp,
@@ -102,7 +100,6 @@ impl Process {
         }
     }
 
-    /// Continues until this instant.
     fn run(&mut self, server: &mut Server, mut now: Instant, until: Instant) -> Step {
         loop {
             match self.act(server, now) {
@@ -112,7 +109,6 @@ impl Process {
         }
     }
 
-    /// Asserts that it takes over exactly at this instant.
     fn takes_over(&mut self, server: &mut Server, now: Instant, end: Instant, of: &str) {
         self.run(server, now, end - MS);
         assert!(!self.leads(end - MS), "{of}");

@@ -1,7 +1,6 @@
-//! The metrics, each declared once.
-//! - No label's value names an object other than the operator's Lease, or can be chosen by a user or the service: the number
-//!   of series is bounded.
-//! - A series whose labels are known beforehand exists from the start, at zero: a rate is correct from the first event on.
+//! The metrics. No label's value names an object other than the operator's Lease, or can be chosen by a user or the
+//! service, which bounds the number of series. A series whose labels are known beforehand starts at zero: a rate is
+//! correct from the first event on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,13 +26,10 @@ mod process;
 mod tests;
 
 const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace"];
-/// The code of a request without an answer.
 const NO_ANSWER: &str = "none";
 /// The code of a status that HTTP doesn't define.
 const NO_STATUS: &str = "other";
-/// The label of a condition's reason that this version doesn't know.
 pub(crate) const OTHER: &str = "Other";
-/// The HTTP methods that the operator uses with the API server.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The statuses of a condition; any other word counts as Unknown.
 pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
@@ -44,7 +40,6 @@ pub(crate) const REQUEUE_AFTER: &str = "requeue_after";
 /// A reconcile that met a newer version of its object, or none: it counts as one that is requeued.
 pub(crate) const CONFLICT: &str = "conflict";
 pub(crate) const PANIC: &str = "panic";
-/// Reasons for which a reconcile fails (`ReconcileError`).
 pub(crate) const REASONS: [&str; 9] = [
     "undecodable",
     "write_refused",
@@ -59,8 +54,7 @@ pub(crate) const REASONS: [&str; 9] = [
 /// Causes of a pause of a Workspace's calls: a 429, or several calls in a row without an answer.
 pub(crate) const TOO_MANY_REQUESTS: &str = "too_many_requests";
 pub(crate) const UNANSWERED: &str = "no_answer";
-/// Causes for which a Kubernetes Event is not published, but for [`UNANSWERED`]: too many wait; the API server refused it;
-/// its namespace is deleted, or being deleted.
+/// These, with [`UNANSWERED`], are the causes for which a Kubernetes Event is not published.
 pub(crate) const QUEUE_FULL: &str = "queue_full";
 pub(crate) const REFUSED: &str = "refused";
 pub(crate) const NAMESPACE_GONE: &str = "namespace_gone";
@@ -76,10 +70,8 @@ const SERVICE_BUCKETS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// The labels of a series: name and value of each.
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
-/// Labels whose values are known beforehand.
 type FixedLabels<const N: usize> = [(&'static str, &'static str); N];
 
 fn labels<const N: usize>(known: FixedLabels<N>) -> Labels<N> {
@@ -94,7 +86,6 @@ fn set<const N: usize>(family: &Family<Labels<N>, Gauge>, of: FixedLabels<N>, va
     family.get_or_create(&labels(of)).set(value);
 }
 
-/// Shows a series before anything has happened.
 fn begin<const N: usize, M, C>(family: &Family<Labels<N>, M, C>, of: FixedLabels<N>)
 where
     M: Clone,
@@ -103,13 +94,12 @@ where
     family.get_or_create_owned(&labels(of));
 }
 
-/// Declares the metrics: field, type, name and help. `OpenMetrics` adds `_total` to the name of a counter.
+/// `OpenMetrics` adds `_total` to the name of a counter.
 macro_rules! metrics {
     (
         counts { $($field:ident: $type:ty = $name:literal, $help:literal;)+ }
         times { $($times:ident: $labels:ty, $buckets:ident = $times_name:literal, $times_help:literal;)+ }
     ) => {
-        /// Every metric, registered once.
         pub struct Metrics {
             registry: Registry,
             $(pub(crate) $field: $type,)+
@@ -218,7 +208,6 @@ metrics! {
 pub(crate) type Counts = HashMap<&'static str, usize>;
 
 impl Metrics {
-    /// Registers all metrics.
     pub fn new() -> Self {
         let mut metrics = Self::registered();
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -236,7 +225,6 @@ impl Metrics {
         metrics
     }
 
-    /// Sets the number of Runs in each phase, and of those that are Stalled for each reason.
     pub(crate) fn set_runs(&self, phases: &Counts, stalled: &Counts) {
         for phase in Phase::ALL.iter().map(|phase| phase.as_str()) {
             set(&self.runs, [("phase", phase)], number(phases, phase));
@@ -244,7 +232,6 @@ impl Metrics {
         set_reasons(&self.runs_stalled, stalled);
     }
 
-    /// Sets the number of Workspaces of one kind by the status of their Ready condition.
     pub(crate) fn set_ready(&self, kind: WorkspaceKind, counts: &Counts) {
         for ready in STATUSES {
             let of = [("kind", kind.as_str()), ("ready", ready)];
@@ -252,12 +239,10 @@ impl Metrics {
         }
     }
 
-    /// Sets the number of Workspaces that are not Ready, by reason.
     pub(crate) fn set_not_ready(&self, counts: &Counts) {
         set_reasons(&self.workspaces_not_ready, counts);
     }
 
-    /// Shows the series whose labels are known beforehand.
     fn begin(&self) {
         for code in ["200", NO_ANSWER].map(|code| ("code", code)) {
             for operation in Operation::ALL.map(|operation| ("operation", operation.as_str())) {
@@ -290,8 +275,7 @@ impl Metrics {
         }
     }
 
-    /// Counts the end of a reconcile of `controller`. `result`: [`SUCCESS`], [`REQUEUE_AFTER`], [`CONFLICT`], or the reason
-    /// of an error.
+    /// `result`: [`SUCCESS`], [`REQUEUE_AFTER`], [`CONFLICT`], or the reason of an error.
     pub fn reconciled(&self, controller: &'static str, result: &'static str, took: Duration) {
         let controller = ("controller", controller);
         let label = match result {
@@ -313,17 +297,15 @@ impl Metrics {
         seconds.observe(took.as_secs_f64());
     }
 
-    /// Counts a panic in a reconcile or call of `controller`.
     pub fn panicked(&self, controller: &'static str) {
         count(&self.reconcile_panics, [("controller", controller)]);
     }
 
-    /// Sets the limit on concurrent reconciles of `controller`; 0 means no limit.
+    /// 0 means no limit.
     pub fn set_max_workers(&self, controller: &'static str, most: usize) {
         set(&self.max_workers, [("controller", controller)], gauge(most));
     }
 
-    /// Sets the number of reconciles of `controller` in flight, and the duration of the longest of them so far.
     pub fn set_in_flight(&self, controller: &'static str, count: usize, longest: Duration) {
         let of = [("controller", controller)];
         set(&self.active_workers, of, gauge(count));
@@ -331,31 +313,27 @@ impl Metrics {
         set(&self.oldest_reconcile, of, seconds);
     }
 
-    /// Counts a request to the API server, and the status of the answer if there was one.
     pub fn api_request(&self, method: &str, status: Option<u16>) {
         let method = Cow::Owned(method.to_owned());
         let of = [("method", method), ("code", code(status))];
         self.api_requests.get_or_create(&of).inc();
     }
 
-    /// Counts a pause of a Workspace's calls.
     pub fn paused(&self, cause: &'static str) {
         count(&self.pauses, [("cause", cause)]);
     }
 
-    /// Counts a Kubernetes Event that was not published.
     pub fn event_dropped(&self, cause: &'static str) {
         count(&self.events_dropped, [("cause", cause)]);
     }
 
-    /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
+    /// Without an election there is no such series.
     pub fn set_leader(&self, lease: &str, leads: bool) {
         let name = Cow::Owned(lease.to_owned());
         let leader = self.leader.get_or_create(&[("name", name)]);
         leader.set(i64::from(leads));
     }
 
-    /// The text that Prometheus scrapes, as `OpenMetrics`.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;

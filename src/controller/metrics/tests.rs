@@ -7,7 +7,6 @@ use crate::controller::CountRequests;
 
 use super::*;
 
-/// Asserts that each of these lines is shown.
 fn shows(metrics: &Metrics, lines: &[&str]) {
     let text = metrics.encode().unwrap();
     let shown: BTreeSet<&str> = text.lines().collect();

@@ -31,7 +31,6 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Time from a decision to the begin of its call, at most.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// A call that was decided on, with the session that policy saw.
 pub(crate) struct Task {
     pub(crate) ctx: Arc<Context>,
     pub(crate) entry: Arc<RunEntry>,
@@ -42,8 +41,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Begins the call with this permit, or with another that the Workspace's limiter gives now. Else the Run waits in its
-    /// queue, and is reconciled again once the status has to show that.
+    /// With this permit, or one that the limiter gives now. Else the Run waits, and is reconciled when that must be shown.
     pub(crate) fn begin(
         self,
         permit: Option<CallPermit>,
@@ -108,8 +106,7 @@ impl Task {
         runs.enqueue_at(&entry.namespace, &entry.uid, at);
     }
 
-    /// Makes the call, and records its outcome in memory and with the limiter. Has the Workspace checked if the answer
-    /// requires it.
+    /// Records the outcome in memory and with the limiter. Has the Workspace checked if the answer requires it.
     async fn make(&self, session: &ClientSession, mut permit: CallPermit) {
         let Self { ctx, entry, .. } = self;
         permit.begin();
@@ -158,7 +155,6 @@ impl Task {
     }
 }
 
-/// Has the Run reconciled once it has its permit.
 fn wake(ctx: &Context, entry: &RunEntry) -> Wake {
     let trigger = ctx.triggers.runs.clone();
     let (namespace, uid) = (entry.namespace.clone(), entry.uid.clone());

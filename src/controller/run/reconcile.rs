@@ -28,14 +28,12 @@ use super::{
     writes::{self, Decided, Found},
 };
 
-/// Limit of turns in a reconcile. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a
-/// pause avoids a loop.
+/// A Run's whole life takes fewer turns; more means that two parts of the policy disagree, and a pause avoids a loop.
 const TURNS: usize = 24;
 const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// Pause before a Run that the watch lacks, but that exists, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
-/// Longest pause between two turns for a deleted object. It also limits the delay before a Workspace that is Ready again is
-/// used.
+/// Longest pause between turns for a deleted object, and so the delay before a Workspace that is Ready again is used.
 const PAUSE: Duration = Duration::from_secs(5);
 const LAST_WRITES: usize = 16;
 
@@ -79,7 +77,6 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
     }
 }
 
-/// Whether the reconcile of this version panicked.
 fn left_alone(entry: &RunEntry, version: Option<&String>) -> bool {
     let panicked = entry.with(|state| {
         let panicked = state.panicked_at_version.as_ref();
@@ -91,8 +88,7 @@ fn left_alone(entry: &RunEntry, version: Option<&String>) -> bool {
     panicked
 }
 
-/// Carries out the turns for this version. After a panic only this Run is no longer reconciled, until it changes; one whose
-/// object is gone is tried again.
+/// After a panic only this Run is left alone, until it changes; one whose object is gone is tried again.
 fn alone<T>(
     entry: &RunEntry,
     version: Option<String>,
@@ -110,7 +106,6 @@ fn alone<T>(
     caught(turns).map(|ended| ended.map_err(left_alone))
 }
 
-/// State that the turns of a reconcile share.
 struct Reconcile<'a> {
     ctx: &'a Arc<Context>,
     entry: &'a Arc<RunEntry>,
@@ -138,21 +133,18 @@ impl Reconcile<'_> {
     /// One turn. `None`: another follows at once.
     async fn turn(&mut self) -> Result<Option<Action>, WriteError> {
         let (ctx, entry) = (self.ctx, self.entry);
-        // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
+        // A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
         if !ctx.leading.holds() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
-        // 2. Decide, by the newest version of the object and the present state of all else.
         let Some(decided) = self.decide() else {
             return Ok(Some(Action::await_change()));
         };
         let step = &decided.turn.step;
-        // 3. Open or close the event stream, and publish the Events of what the status shows.
         streams::follow(ctx, entry, &decided);
         if !matches!(step, Step::WriteStatus { .. }) {
             self.publish(&decided.turn.events);
         }
-        // 4. One write, one read, or a call that begins or waits for its place.
         if matches!(step, Step::ReadLive | Step::Act(_)) && !ctx.may_begin() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
@@ -235,8 +227,7 @@ impl Reconcile<'_> {
         })
     }
 
-    /// Takes in the version that the store has, once: what was learnt since may be newer. Returns whether the watch lacks the
-    /// object; `None`: nothing is done for it.
+    /// Takes in the store's version, once: what was learnt since may be newer. `None`: nothing is done for the object.
     fn lacking(&mut self) -> Option<bool> {
         let (ctx, entry) = (self.ctx, self.entry);
         let (run, lacking) = match ctx.runs.get(&entry.uid) {
@@ -286,7 +277,6 @@ impl Reconcile<'_> {
         Action::await_change()
     }
 
-    /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
     fn publish(&self, events: &[EventDraft]) {
         let (ctx, entry) = (self.ctx, self.entry);
         let Some(run) = entry.with(|state| state.run.latest().cloned()) else {
@@ -304,7 +294,6 @@ impl Reconcile<'_> {
         }
     }
 
-    /// Asks the API server whether an object that the watch lacks exists.
     async fn read_live(&mut self) -> Option<Action> {
         let (ctx, entry) = (self.ctx, self.entry);
         drop(self.permit.take());
@@ -359,8 +348,7 @@ fn forget(ctx: &Context, uid: &str) -> bool {
     change.is_some()
 }
 
-/// Waits for the calls in flight, after the loops have ended, and writes the outcomes that no reconcile has written. No new
-/// effect begins.
+/// After the loops have ended: waits for the calls in flight and writes the outcomes that are left. No new effect begins.
 pub(crate) async fn finish(ctx: &Arc<Context>) {
     ctx.calls.close();
     ctx.calls.wait().await;
@@ -403,8 +391,7 @@ pub(crate) fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) -> BoxFutur
     written.boxed()
 }
 
-/// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
-/// its events can't be processed.
+/// Its stream is closed, since its events can't be processed.
 async fn show_undecodable(ctx: &Context, bad: &BadObject) -> Reconciled {
     let meta = &bad.metadata;
     let uid = meta.uid.as_deref().unwrap_or_default();

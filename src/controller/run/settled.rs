@@ -27,13 +27,11 @@ use crate::util::error_chain;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const DELETIONS: usize = 16;
 
-/// What to keep of an object that the watch has shown.
 pub(crate) fn known(ctx: &Context, object: Maybe<Run>) -> Known {
     let settled = object.good().and_then(|run| settled_run(ctx, run));
     settled.map_or_else(|| object.into(), |ended| Known::Ended(Arc::new(ended)))
 }
 
-/// Strips a Run for which nothing is left to do, and forgets it. Returns whether that is so.
 pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> bool {
     // The watch has shown this version already; else it still has to, or that the object is deleted.
     let settled = settled_run(ctx, run).is_some_and(|ended| ctx.runs.strip(ended));
@@ -43,7 +41,6 @@ pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry, run: &Run) -> bool {
     settled
 }
 
-/// Deletes settled Runs after their TTL, for ever.
 pub(crate) async fn delete_expired(ctx: Arc<Context>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -79,7 +76,6 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     }
 }
 
-/// What to keep of a Run if it is settled, by policy and by what this process knows of it.
 fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
     // Few of the watched versions have ended, and of the others nothing else is asked.
     if !run.ended() {

@@ -1,5 +1,4 @@
-//! Follows the events of one Run (rule 2): waits for a place, opens the stream, reads it, and reopens it from its
-//! cursor.
+//! Follows the events of one Run (rule 2): waits for a place, opens the stream, reads it, reopens it from its cursor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,6 @@ enum End {
     Refused(Box<FailedCall>),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, CallPermit),
-    /// Another Run needs the place.
     PlaceAskedBack,
     /// The Workspace's token was rejected, or the Workspace now has another place.
     Unusable,
@@ -59,7 +57,6 @@ pub(crate) struct StreamReader {
     /// Failures in a row, including those of earlier tasks.
     pub(crate) failures: u32,
     pub(crate) opened_before: bool,
-    /// Whether the last stream broke, was closed or was refused.
     pub(crate) broken: bool,
     /// The last received id (rule 2), at first that of an earlier task or process: the next stream resumes after it.
     /// `None`: from the beginning, also where the service has reset its ids.
@@ -76,7 +73,6 @@ impl StreamReader {
         }
     }
 
-    /// One stream after the other, for ever.
     async fn reopen(&mut self) {
         let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
@@ -112,8 +108,7 @@ impl StreamReader {
         }
     }
 
-    /// Waits for a place and a permit. A stream that waits for its Workspace or its permit holds no place: otherwise
-    /// one Workspace's outage would close the streams of all.
+    /// What waits for its Workspace or permit holds no place: one Workspace's outage would close the streams of all.
     async fn place_and_permit(&self) -> (StreamPlace, CallPermit) {
         let namespace = &self.entry.namespace;
         loop {
@@ -137,8 +132,7 @@ impl StreamReader {
         }
     }
 
-    /// Waits for a place. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that has
-    /// ended it is shown at once: its last events can't be read.
+    /// Meanwhile the Run is polled. A short wait is not shown, but for a Run that has ended: its last events can't be read.
     async fn wait_for_place(&self, queued: Queued<StreamPlace>) -> StreamPlace {
         let quiet = if self.reading_on() {
             Duration::ZERO
@@ -154,7 +148,6 @@ impl StreamReader {
         place.await
     }
 
-    /// Waits for a verified session of the run's place.
     async fn wait_for_session(&self) {
         let mut workspace = self.ctx.workspaces.subscribe(&self.key);
         let usable = workspace.wait_for(|workspace| self.usable(workspace).is_some());
@@ -176,8 +169,7 @@ impl StreamReader {
             .filter(|_| workspace.view.serves(&self.place))
     }
 
-    /// Records the end of a stream. Returns the pause before the next one. It grows until a new event arrives, even if
-    /// streams open and are closed at once.
+    /// Returns the pause before the next one. It grows until a new event arrives, even if streams open and close at once.
     fn ended(&mut self, session: &ClientSession, end: End) -> Duration {
         let (failed, asked) = match end {
             End::Unusable | End::Moves(..) => {
@@ -226,7 +218,6 @@ impl StreamReader {
             .with(|state| state.run.memory.last_events.reading_on())
     }
 
-    /// Sets the stream's state for policy, and has the Run reconciled.
     fn set_stream(&self, stream: Stream) {
         self.entry.with(|state| {
             state.streaming = match (state.streaming, stream) {
@@ -308,7 +299,6 @@ impl StreamReader {
         ctx.metrics.open_streams.inc();
         let _open = OpenStream(Arc::clone(&ctx));
         let mut workspace = ctx.workspaces.subscribe(&self.key);
-        // Time of the move to a newer token, if there is one.
         let mut moves: Option<Instant> = None;
         loop {
             let current = workspace.borrow_and_update().clone();
@@ -356,8 +346,7 @@ impl StreamReader {
         }
     }
 
-    /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
-    /// and less often.
+    /// Only a new event is progress: a stream that repeats known events and closes is reopened less and less often.
     fn receive(&mut self, item: StreamItem) {
         let StreamItem::Event(event) = item else {
             let entry = &self.entry;
@@ -402,7 +391,6 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Counts an open stream until it is dropped.
 struct OpenStream(Arc<Context>);
 
 impl Drop for OpenStream {

@@ -91,8 +91,7 @@ fn shared(place: &ResolvedWorkspace, workspace: &WorkspaceState) -> Arc<Resolved
     same.map_or_else(|| Arc::new(place.clone()), Arc::clone)
 }
 
-/// Starts a task, unless one is running. `work` is told how many before it ended unasked. `on_end` is called if this one
-/// does; its argument is whether it panicked. Returns whether it was started.
+/// `work` is told how many before it ended unasked; `on_end`, if this one does, whether it panicked. False: one is running.
 fn start<F>(
     entry: &Arc<RunEntry>,
     work: impl FnOnce(u32) -> F,
@@ -143,7 +142,6 @@ mod tests {
         TrackedRuns::default().entry(&serde_json::from_value(run).unwrap())
     }
 
-    /// Starts a task unless one is running; `told` reports a task that ended unasked.
     fn begin(
         entry: &Arc<RunEntry>,
         told: &mpsc::UnboundedSender<bool>,

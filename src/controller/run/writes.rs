@@ -22,8 +22,7 @@ use crate::decide::{
 };
 use crate::util::error_chain;
 
-/// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
-/// `AFTER_REFUSAL`.
+/// Usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to `AFTER_REFUSAL`.
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 /// Number of conflicts in a row from which the object is read live.
 const CONFLICTS: u32 = 2;
@@ -39,7 +38,6 @@ pub(crate) enum Found {
     Unknown,
 }
 
-/// What was decided, by this version of the object and its Workspace.
 pub(crate) struct Decided {
     pub(crate) run: Arc<Run>,
     pub(crate) key: WorkspaceKey,
@@ -69,7 +67,6 @@ pub(crate) async fn write_status(
     Ok(())
 }
 
-/// Carries out the effect of the step on the object.
 pub(crate) async fn change(
     ctx: &Context,
     entry: &RunEntry,
@@ -115,8 +112,7 @@ pub(crate) async fn change(
     Ok(())
 }
 
-/// Reads the object live, and records whether it exists: with a list of one name, which needs no permission beyond the
-/// watch's and is as fresh as a get.
+/// By a list of one name, which needs no permission beyond the watch's and is as fresh as a get.
 pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
     let named = format!("metadata.name={}", entry.name);
     let mut found: Option<Maybe<Run>> = None;
@@ -151,8 +147,7 @@ pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
     Found::Deleted
 }
 
-/// Handles a failed write. After one that met another version of the object, or none, the watch is behind. Usually it catches
-/// up at once; if it doesn't, the object is read live. Returns the pause before the next reconcile.
+/// If the watch doesn't catch up after a conflict, the object is read live. Returns the pause before the next reconcile.
 pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) -> Duration {
     let conflict = matches!(error, WriteError::Conflict | WriteError::Gone);
     let n = entry.with(|state| {

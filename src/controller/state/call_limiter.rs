@@ -19,8 +19,7 @@ use crate::util::lock;
 
 use super::places::{FairPlaces, Queue, Queued, Ticket};
 
-/// Calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough that a
-/// hanging Workspace holds few connections.
+/// Calls in flight: enough for some hundred a second; few enough that a hanging Workspace holds few connections.
 const PLACES: usize = 32;
 /// A shorter pause is not shown in the waiting Runs.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
@@ -51,7 +50,6 @@ impl CallPermit {
         self.used = Some(Capacity::Unknown);
     }
 
-    /// Marks the end of the call, with this evidence.
     pub(crate) fn ended(mut self, capacity: Capacity) {
         self.used = Some(capacity);
     }
@@ -96,7 +94,6 @@ impl CallLimiter {
         self.change(|calls, _| calls.rate.set(limit));
     }
 
-    /// Has a single call sent first, after an outage.
     pub(crate) fn one_first(self: &Arc<Self>) {
         self.change(|calls, _| calls.pauses.one_first = true);
     }
@@ -200,7 +197,6 @@ impl CallLimiter {
     }
 }
 
-/// A call in flight, or permitted.
 #[derive(Clone, Debug)]
 struct Call {
     namespace: Arc<str>,
@@ -228,7 +224,6 @@ impl<W> Calls<W> {
         }
     }
 
-    /// Begins a call, if none waits and all limits allow it.
     fn begin_at_once(&mut self, namespace: &Arc<str>, now: Timestamp) -> Option<Call> {
         let begins = self.places.waiting() == 0 && self.allows(now);
         begins.then(|| {
@@ -271,11 +266,9 @@ impl<W> Calls<W> {
     }
 }
 
-/// The pauses after 429s and after calls without an answer.
 #[derive(Default)]
 struct Pauses {
     end: Timestamp,
-    /// Whether it is long enough to be shown.
     long: bool,
     /// Whether calls are sent one at a time, until one was served.
     one_first: bool,
@@ -290,12 +283,10 @@ struct Pauses {
 }
 
 impl Pauses {
-    /// End of the current pause, if there is one.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         (self.end > now).then_some(self.end)
     }
 
-    /// The same, if the pause is long enough to be shown.
     fn long_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.until(now).filter(|_| self.long)
     }
@@ -312,7 +303,6 @@ impl Pauses {
         }
     }
 
-    /// Records the end of a call. Returns the cause of a pause that begins.
     fn end(&mut self, call: &Call, capacity: Capacity, now: Timestamp) -> Option<&'static str> {
         if call.pauses != self.number {
             // The end of a call from before the pause is no evidence about the time after it. A 429 may only
@@ -365,7 +355,6 @@ impl Pauses {
     }
 }
 
-/// `spec.rateLimit`.
 #[derive(Default)]
 struct Rate {
     bounds: Option<Bounds>,
@@ -389,20 +378,17 @@ impl Rate {
         }
     }
 
-    /// Counts a call, if it may begin.
     fn take(&mut self, now: Timestamp) -> bool {
         let bounds = self.bounds;
         bounds.is_none_or(|bounds| self.calls.take(bounds, now))
     }
 
-    /// Counts a call no more: it was not made.
     fn give_back(&mut self) {
         if let Some(bounds) = self.bounds {
             self.calls.give_back(bounds);
         }
     }
 
-    /// Time of the next call, if that is later than now.
     fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let at = self.calls.next(self.bounds?, now);
         (at > now).then_some(at)

@@ -8,10 +8,8 @@ use crate::api::{Contract, Run, WorkspaceKey, WorkspaceKind, names};
 use crate::controller::apiserver::{Maybe, decode};
 use crate::service::{AllowList, BaseUrl, Client, ClientConfig};
 
-/// Base URL of [`client`].
 pub(crate) const URL: &str = "http://localhost:1/api/v1";
 
-/// The Workspace `default` of this namespace.
 pub(crate) fn key_in(namespace: &str) -> WorkspaceKey {
     WorkspaceKey {
         kind: WorkspaceKind::Workspace,
@@ -20,12 +18,10 @@ pub(crate) fn key_in(namespace: &str) -> WorkspaceKey {
     }
 }
 
-/// The Workspace of most tests.
 pub(crate) fn key() -> WorkspaceKey {
     key_in("team")
 }
 
-/// A client that makes no call.
 pub(crate) fn client() -> Client {
     // Another test of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -66,7 +62,6 @@ pub(crate) fn run(name: &str, fields: Value) -> Maybe<Run> {
     decode(&raw)
 }
 
-/// The annotation with an intent of the Run with this uid, of this year.
 pub(crate) fn intent(uid: &str, year: u16) -> Value {
     let workspace =
         json!({"kind": "Workspace", "name": "default", "uid": "w", "baseUrl": "https://a"});
@@ -77,12 +72,10 @@ pub(crate) fn intent(uid: &str, year: u16) -> Value {
     json!({"metadata": {"annotations": {names::INTENT_ANNOTATION: intent.to_string()}}})
 }
 
-/// A status with this phase.
 pub(crate) fn phase(phase: &str) -> Value {
     json!({"status": {"phase": phase}})
 }
 
-/// A Run of this year with the key `k`.
 pub(crate) fn keyed(year: u16) -> Value {
     let at = format!("{year}-01-01T00:00:00Z");
     json!({"metadata": {"creationTimestamp": at}, "spec": {"idempotencyKey": "k"}})

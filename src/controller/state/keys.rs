@@ -1,8 +1,6 @@
 //! Who holds an `spec.idempotencyKey`: of the live Runs of a namespace with one key one is submitted, by the order of
-//! [`KeyClaim`]; the others wait.
-//!
-//! The watch shows an intent only after it was written: two reconciles at the same time would both find the key free. So a
-//! Run claims it before, until the Run ends or the intent was certainly not written.
+//! [`KeyClaim`]. The watch shows an intent only after it was written: two reconciles at the same time would both find the
+//! key free. So a Run claims it before, until it ends or the intent was certainly not written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -22,14 +20,12 @@ type Rank = (KeyClaim, Timestamp, Arc<str>);
 /// Namespace and uid of a Run.
 pub type RunRef = (String, Arc<str>);
 
-/// The live Runs that have a key of their own.
 #[derive(Default)]
 pub struct Keys(Mutex<Holders>);
 
 #[derive(Default)]
 struct Holders {
     places: HashMap<Place, Sharing>,
-    /// By uid: where each Run is.
     runs: HashMap<Arc<str>, (Place, Rank)>,
 }
 
@@ -41,8 +37,7 @@ struct Sharing {
 }
 
 impl Keys {
-    /// Takes in a Run that the watch has shown. Returns the next Run of a key that became free by that. One that can no
-    /// longer be decoded keeps a key that it holds: another Run with the key would obtain its run.
+    /// Returns the next Run of a key that became free. One that can't be decoded keeps its key: another would get its run.
     pub fn update(&self, known: &Known) -> Option<RunRef> {
         let [uid, _, name] = known.identity();
         let mut table = lock(&self.0);
@@ -63,8 +58,7 @@ impl Keys {
         lock(&self.0).replace(uid, "", None)
     }
 
-    /// Name of the Run for which this one waits: one that goes before it, or has claimed the key. Most Runs use their uid
-    /// as the key, and need no lookup. Reads at most two Runs, however many share the key.
+    /// The Run that goes before this one, or has claimed the key. Reads at most two Runs, however many share the key.
     pub fn holder(&self, run: &Run) -> Option<Arc<str>> {
         let place = place(run)?;
         let uid = run.metadata.uid.as_deref().unwrap_or_default();

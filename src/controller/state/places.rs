@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::util::lock;
 
-/// Number of one who waits: those who came later have larger ones.
+/// Those who came later have larger ones.
 pub(crate) type Ticket = u64;
 
 /// The places, and who waits for one. `W` notifies the one who waits.
@@ -21,7 +21,6 @@ pub(crate) struct FairPlaces<W> {
     most: usize,
     taken: usize,
     waiting: usize,
-    /// Those that have places, or wait.
     namespaces: BTreeMap<Arc<str>, Share<W>>,
     last: Arc<str>,
     tickets: Ticket,
@@ -86,7 +85,6 @@ impl<W> FairPlaces<W> {
             .for_each(look);
     }
 
-    /// Gives a free place to the next of those who wait.
     pub(crate) fn next(&mut self) -> Option<(Arc<str>, W)> {
         if !self.free() {
             return None;
@@ -183,7 +181,6 @@ impl<T> Queued<T> {
         }
     }
 
-    /// What was waited for, if it is given by now.
     pub(crate) fn try_given(&mut self) -> Option<T> {
         self.given.try_recv().ok()
     }
@@ -219,7 +216,6 @@ pub(crate) struct StreamPlace {
 }
 
 impl StreamPlace {
-    /// Waits until the place must be given back.
     pub(crate) async fn asked_back(&self) {
         self.asked_back.cancelled().await;
     }
@@ -250,7 +246,6 @@ impl StreamPlaces {
         }))
     }
 
-    /// A place for a stream of a Run of this namespace, if none waits and one is free; else a position in the queue.
     pub(crate) fn ask(
         self: &Arc<Self>,
         namespace: &str,

@@ -24,7 +24,6 @@ const DELETED_AGAIN: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug)]
 pub enum Known {
-    /// It may need something.
     Active(Arc<Run>),
     /// Only its metadata can be read.
     Bad(Arc<BadObject>),
@@ -34,7 +33,6 @@ pub enum Known {
     Gone(Arc<Run>),
 }
 
-/// What is kept of a Run for which nothing is left to do.
 #[derive(Clone, Debug)]
 pub struct EndedRun {
     pub object: ObjectVersion,
@@ -65,7 +63,6 @@ impl Known {
         [&meta.uid, &meta.namespace, &meta.name].map(|text| text.as_deref().unwrap_or_default())
     }
 
-    /// Its uid, shared with what is kept of it.
     fn uid(&self) -> Arc<str> {
         if let Self::Ended(ended) = self {
             return Arc::clone(&ended.object.uid);
@@ -113,18 +110,14 @@ fn workspace_of(run: &Run) -> WorkspaceKey {
     )
 }
 
-/// An entry before and after an event.
 #[derive(Debug)]
 pub struct Change {
     pub uid: Arc<str>,
-    /// `None`: it is new.
     pub old: Option<Known>,
-    /// `None`: it is removed.
     pub new: Option<Known>,
 }
 
 impl Change {
-    /// The Workspace that the Run needed until now.
     pub fn unneeded(&self) -> Option<WorkspaceKey> {
         let needing = |known: &Option<Known>| match known {
             Some(Known::Active(run)) => needs_any(run).then(|| workspace_of(run)),
@@ -135,14 +128,12 @@ impl Change {
         needing(&self.new).is_none().then_some(unneeded)
     }
 
-    /// Whether nothing was left to do before for this Run, nor is now.
     fn is_nothing(&self) -> bool {
         matches!(self.old, None | Some(Known::Ended(_)))
             && matches!(self.new, Some(Known::Ended(_)))
     }
 }
 
-/// The Runs of all scopes.
 #[derive(Default)]
 pub struct RunStore(Mutex<Entries>);
 
@@ -170,8 +161,7 @@ impl RunStore {
         lists.entry(scope.clone()).or_default().insert(uid, known);
     }
 
-    /// Ends the list, which replaces the Runs of its scope. `last`: the last version of one that this process remembers,
-    /// and of which the watch has shown this version.
+    /// `last`: the last version of a Run that this process remembers, and of which the watch has shown this version.
     pub fn listed(
         &self,
         scope: &Scope,
@@ -207,7 +197,6 @@ impl RunStore {
         changes
     }
 
-    /// Puts in a Run that was created or changed.
     pub fn put(&self, mut known: Known) -> Change {
         let mut table = lock(&self.0);
         let uid = known.uid();
@@ -215,14 +204,12 @@ impl RunStore {
         replace(&mut table.runs, uid, Some(known))
     }
 
-    /// Takes in that the watch lacks a Run. `last`: its last version, if this process remembers it.
     pub fn gone(&self, uid: &str, last: Option<Arc<Run>>) -> Change {
         let mut table = lock(&self.0);
         replace(&mut table.runs, Arc::from(uid), last.map(Known::Gone))
     }
 
-    /// Removes a Run that the watch lacks, for which nothing is left to do. In one step with `forget`: the watch may show
-    /// it again.
+    /// In one step with `forget`: the watch may show the Run again.
     pub fn forget(&self, uid: &str, forget: impl FnOnce()) -> Option<Change> {
         let mut table = lock(&self.0);
         let gone = matches!(table.runs.get(uid), Some(Known::Gone(_)));
@@ -291,7 +278,6 @@ fn replace(runs: &mut HashMap<Arc<str>, Known>, uid: Arc<str>, new: Option<Known
     Change { uid, old, new }
 }
 
-/// Runs whose Workspace or namespace has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Whose {
     Workspace(WorkspaceKey),
@@ -302,7 +288,6 @@ pub enum Whose {
     All,
 }
 
-/// The Runs that must be reconciled, to be found by a scan.
 #[derive(Default)]
 pub struct Wakes {
     asked: Mutex<HashSet<Whose>>,
@@ -315,7 +300,6 @@ impl Wakes {
         self.more.notify_one();
     }
 
-    /// Waits until there is something to look for, and takes all of it.
     pub async fn next(&self) -> HashSet<Whose> {
         loop {
             self.more.notified().await;
@@ -328,7 +312,6 @@ impl Wakes {
 }
 
 impl Whose {
-    /// What concerns a Run of this namespace with this Workspace.
     pub fn concerning(namespace: &str, workspace: WorkspaceKey) -> Vec<Self> {
         let mut all = vec![Self::All];
         if workspace.kind == WorkspaceKind::ClusterWorkspace {

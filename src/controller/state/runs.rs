@@ -49,14 +49,12 @@ pub struct State {
 #[derive(Default)]
 pub struct StreamTask {
     number: u64,
-    /// That task, while it is wanted and has not ended.
     running: Option<AbortHandle>,
     /// Tasks in a row that ended unasked.
     pub(crate) ended: u32,
 }
 
 impl StreamTask {
-    /// Starts a task with this number, unless one is running. Returns whether it was started.
     pub(crate) fn start(&mut self, spawn: impl FnOnce(u64) -> AbortHandle) -> bool {
         let starts = self.running.is_none();
         if starts {
@@ -77,7 +75,6 @@ impl StreamTask {
 }
 
 impl TrackedRuns {
-    /// The entry of an object; created if missing.
     pub fn entry(&self, run: &Run) -> Arc<RunEntry> {
         let uid = run.uid().unwrap_or_default();
         let mut entries = lock(&self.0);
@@ -129,13 +126,11 @@ impl RunEntry {
         f(&mut lock(&self.state))
     }
 
-    /// The newer of `seen` and the newest version that this process knows.
     pub fn observe(&self, seen: Arc<Run>) -> Arc<Run> {
         self.with(|state| state.run.observe(seen))
     }
 
-    /// The newest version that this process knows. `deleted`: the version in which the watch has shown the deletion; it may
-    /// hold a change by its owner that no earlier event carried.
+    /// `deleted`: the version in which the watch has shown the deletion; it may hold a change that no earlier event carried.
     pub fn last_version(&self, deleted: Option<&Arc<Run>>) -> Option<Arc<Run>> {
         self.with(|state| {
             if let Some(run) = deleted {
@@ -159,7 +154,6 @@ impl RunEntry {
         });
     }
 
-    /// Records something about the event stream in memory.
     pub fn record(&self, contract: &Contract, report: Report) {
         let with = self.report_context(contract, 0);
         self.with(|state| state.run.memory.record(report, with));
@@ -187,7 +181,6 @@ impl RunEntry {
         permit
     }
 
-    /// Whether a call has waited so long that the status should show it.
     pub fn waits_long(&self) -> bool {
         self.with(|state| {
             let since = state.place.as_ref().map(|place| place.since);
@@ -195,7 +188,6 @@ impl RunEntry {
         })
     }
 
-    /// Ends the wait for a call, and gives back a granted permit.
     pub fn stop_waiting(&self) {
         // Dropped outside the lock: others are granted permits then.
         let unwanted = self.with(|state| state.place.take());

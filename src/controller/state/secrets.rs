@@ -19,7 +19,6 @@ pub struct SecretName {
     pub name: String,
 }
 
-/// Last read of a Secret by a Workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Read {
     /// Not read yet, or forbidden by RBAC.
@@ -110,7 +109,6 @@ impl SecretTable {
         }
     }
 
-    /// The Workspaces that name this Secret and last read another version of it.
     pub fn outdated(&self, secret: &SecretName, now: &Read) -> Vec<WorkspaceKey> {
         let table = lock(&self.table);
         let outdated = table.named.iter().filter(|(_, named)| {
@@ -120,7 +118,6 @@ impl SecretTable {
         outdated.map(|(workspace, _)| workspace.clone()).collect()
     }
 
-    /// The named Secrets that a watch shows, if they exist.
     pub fn shown_by(&self, watched: &Watched) -> BTreeSet<SecretName> {
         let table = lock(&self.table);
         let named = table.named.values().flat_map(BTreeMap::keys);
@@ -130,7 +127,6 @@ impl SecretTable {
             .collect()
     }
 
-    /// The Secrets that can be read, and that no watch shows now.
     pub fn unwatched(&self) -> BTreeSet<SecretName> {
         let table = lock(&self.table);
         let watched = |secret: &SecretName| {
@@ -147,8 +143,7 @@ impl SecretTable {
         }
     }
 
-    /// Ends the watches that no Workspace needs, and starts missing ones, [`WATCHES`] in all. `cluster_wide`: one
-    /// watch serves all namespaces.
+    /// [`WATCHES`] in all. `cluster_wide`: one watch serves all namespaces.
     pub fn update_watches(&self, cluster_wide: bool, start: impl Fn(&Watched) -> AbortHandle) {
         let mut table = lock(&self.table);
         let needed = table.readable();
@@ -175,7 +170,6 @@ impl SecretTable {
 }
 
 impl Named {
-    /// The Secrets that have been read, each with a Workspace that did.
     fn readable(&self) -> impl Iterator<Item = (&WorkspaceKey, &SecretName)> {
         self.named.iter().flat_map(|(workspace, named)| {
             let read = named.iter().filter(|(_, read)| **read != Read::Unread);

@@ -20,7 +20,6 @@ use crate::util::lock;
 
 use super::call_limiter::CallLimiter;
 
-/// A client and the token that it was verified with.
 pub struct ClientSession {
     pub client: Client,
     pub credentials: Credentials,
@@ -33,18 +32,16 @@ pub struct WorkspaceState {
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
     pub session: Option<Arc<ClientSession>>,
-    /// Place of the last verified session, until a check finds that the Workspace has another place or none.
-    /// Until then a stream open there stays open, even if no call can be made.
+    /// Place of the last verified session: its streams stay open until a check finds another place or none.
     pub place: Option<Arc<ResolvedWorkspace>>,
 }
 
 impl WorkspaceState {
-    /// A Workspace with which no call can be made and no stream is kept.
     pub fn closed(view: WorkspaceView) -> Self {
         Self::paused(view, None)
     }
 
-    /// A Workspace with which no call can be made now; the streams of `place` stay open.
+    /// No call can be made now; the streams of `place` stay open.
     pub fn paused(view: WorkspaceView, place: Option<Arc<ResolvedWorkspace>>) -> Self {
         Self {
             view,
@@ -68,7 +65,6 @@ impl WorkspaceState {
     }
 }
 
-/// Calls for the checks of Workspaces at the same time.
 const CHECK_CALLS: usize = 32;
 /// Of these at one origin (scheme, host and port). A call ends within 10 s (`service::Client`): while at most three
 /// origins hang, a check at another one waits for none of them.
@@ -80,12 +76,10 @@ const REMOVALS: usize = 4;
 
 pub struct CheckPlaces {
     all: Semaphore,
-    /// Those of the origins that are being called or waited for.
     origins: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl CheckPlaces {
-    /// Makes a call of a check at `origin` as soon as a place is free there and in all.
     pub async fn call<T>(&self, origin: &str, call: impl Future<Output = T>) -> T {
         let places = {
             let mut origins = lock(&self.origins);
@@ -110,7 +104,6 @@ pub struct Workspaces {
     sessions: AtomicU64,
     pub http: HttpPool,
     pub check_places: CheckPlaces,
-    /// Limit on their requests to the API server.
     pub api_requests: Semaphore,
     pub removals: Semaphore,
 }
@@ -131,7 +124,6 @@ impl Default for Workspaces {
     }
 }
 
-/// One Workspace in this process: its state for the Runs, its checks, and its deletion.
 pub struct WorkspaceEntry {
     pub key: WorkspaceKey,
     state: watch::Sender<Arc<WorkspaceState>>,
@@ -141,7 +133,6 @@ pub struct WorkspaceEntry {
 }
 
 impl Workspaces {
-    /// The entry of a Workspace; created if missing.
     pub fn entry(&self, key: &WorkspaceKey) -> Arc<WorkspaceEntry> {
         Arc::clone(entry(&mut lock(&self.entries), key))
     }
@@ -215,7 +206,6 @@ impl WorkspaceEntry {
         Arc::clone(&self.state.borrow())
     }
 
-    /// Sets the state for its Runs. Returns whether it changed.
     pub fn set(&self, state: WorkspaceState) -> bool {
         self.state.send_if_modified(|current| {
             let same = current.view == state.view && current.place == state.place;
@@ -235,8 +225,7 @@ impl WorkspaceEntry {
         f(&mut lock(&self.checks))
     }
 
-    /// Records a suspicion about the session `number`. Returns whether it requires a check of the Workspace. A rejected
-    /// token is used for no call until a check succeeds; open streams stay open.
+    /// Returns whether a check is required. A rejected token is used for no call until one succeeds; streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
             |state: &WorkspaceState| state.session.as_ref().is_some_and(|s| s.number == number);
@@ -255,7 +244,7 @@ impl WorkspaceEntry {
         current && self.checks(Checks::suspect)
     }
 
-    /// Stops admitting first submissions. Returns whether none is in flight.
+    /// Returns whether none is in flight.
     pub fn close_submissions(&self) -> bool {
         self.submissions.close();
         self.submissions.is_empty()
@@ -276,7 +265,6 @@ pub struct LastCheck {
     pub next: Timestamp,
 }
 
-/// The checks of one Workspace: when the next is due, and what they keep.
 #[derive(Default)]
 pub struct Checks {
     last: Option<LastCheck>,
@@ -287,27 +275,23 @@ pub struct Checks {
     pub failures: u32,
     /// Time since which no call can be made, by the checks.
     trouble: Option<Timestamp>,
-    /// Writes of the Workspace in a row that met another version or got no answer.
     pub failed_writes: u32,
-    /// The client of the last check, and the CA bundle that it was made with.
+    /// With the CA bundle that it was made with.
     client: Option<(Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<CallLimiter>>,
     last_good: Option<LastGood>,
 }
 
-/// The Secrets' values in the last successful check. They are kept after the Secrets are deleted, so that runs are
-/// still cancelled in a namespace whose deletion removes the Secrets first.
+/// Kept after the Secrets are deleted: runs are still cancelled in a namespace whose deletion removes the Secrets first.
 #[derive(Clone)]
 pub struct LastGood {
-    /// The Workspace and base URL that they were verified for.
     pub verified: Verified,
     pub token: Token,
     pub ca_pem: Option<Vec<u8>>,
 }
 
 impl Checks {
-    /// Time from which on the Workspace must be checked, if that is later than `now`: nothing changed. A check that was
-    /// due at once is due no more.
+    /// Time of the next check, if later than `now`, for an unchanged spec. A check that was due at once is due no more.
     pub fn due_later(&mut self, uid: &str, generation: i64, now: Timestamp) -> Option<Timestamp> {
         let at_once = std::mem::take(&mut self.due_at_once);
         let last = self.last.as_ref().filter(|_| !at_once)?;
@@ -323,7 +307,6 @@ impl Checks {
         (at > now).then_some(at)
     }
 
-    /// Records a suspicion raised by a call. Returns whether it is the first since the last check began.
     pub fn suspect(&mut self) -> bool {
         !std::mem::replace(&mut self.suspected, true)
     }
@@ -348,8 +331,7 @@ impl Checks {
         !same
     }
 
-    /// Records that an event stream is reopened after a break. A service that was upgraded drops its streams, so the
-    /// next check is rescheduled: to now, or to 30 s after the last one. Returns whether the schedule changed.
+    /// An upgraded service drops its streams: the next check is now, or 30 s after the last. Returns whether that is new.
     pub fn reconnected(&mut self, now: Timestamp) -> bool {
         let Some(last) = &mut self.last else {
             return false;
@@ -364,24 +346,20 @@ impl Checks {
         self.last.as_ref().is_some_and(|last| last.failure_ignored)
     }
 
-    /// Records that a check found that no call can be made. Returns the time since which that is so.
     pub fn no_calls_since(&mut self, now: Timestamp) -> Timestamp {
         *self.trouble.get_or_insert(now)
     }
 
-    /// The values of the last successful check, if it was of this same Workspace at this base URL.
     pub fn last_good(&self, verified: &Verified) -> Option<LastGood> {
         let last = self.last_good.as_ref()?;
         (last.verified == *verified).then(|| last.clone())
     }
 
-    /// Records that a check with these values found that calls can be made.
     pub fn verified(&mut self, good: LastGood) {
         self.last_good = Some(good);
         self.trouble = None;
     }
 
-    /// The client for this base URL and CA: the kept one, or a new one, which is kept.
     pub fn client<E>(
         &mut self,
         base_url: BaseUrl,

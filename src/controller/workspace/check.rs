@@ -40,7 +40,6 @@ pub(crate) struct Prepared {
 }
 
 impl<K: Kind> Subject<'_, K> {
-    /// Runs the check up to its first failure. `Prepared` is returned if nothing failed.
     pub(crate) async fn check(&self) -> (Check, Option<Prepared>) {
         let mut check = Check {
             suspended: self.workspace.common().suspend.unwrap_or_default(),
@@ -87,7 +86,6 @@ impl<K: Kind> Subject<'_, K> {
         Obstacle::Call(FailedCall::new(call, failure, &self.ctx.config.contract))
     }
 
-    /// Steps before the first call: base URL, Secrets, token.
     async fn prepare(&self, check: &mut Check) -> Result<Prepared, Why> {
         let (ctx, key, spec) = (self.ctx, &self.entry.key, self.workspace.common());
         let base_url = self.allowed_base_url()?;
@@ -218,8 +216,7 @@ fn last_if_deleted<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T,
 }
 
 impl<K: Kind> Subject<'_, K> {
-    /// Sets the Workspace's state and enqueues its Runs. `attempt` is the number of failed checks in a row, if this one
-    /// failed. Returns the pause before the next check.
+    /// `attempt` is the number of failed checks in a row, if this one failed. Returns the pause before the next check.
     pub(crate) fn apply(
         &self,
         check: Check,
@@ -253,8 +250,7 @@ impl<K: Kind> Subject<'_, K> {
         }
     }
 
-    /// Passes over a failed check: session and streams continue, and no status is written. New blocks on submissions
-    /// apply from now on. Returns the pause before the next check.
+    /// Session and streams continue and no status is written; new blocks on submissions apply. Returns the pause.
     pub(crate) fn ignore_first_failure(&self, check: &Check, assessment: &Assessment) -> Duration {
         self.entry.checks(|checks| checks.no_calls_since(now()));
         let mut state = Arc::unwrap_or_clone(self.entry.state());
@@ -269,8 +265,7 @@ impl<K: Kind> Subject<'_, K> {
         delays::check_again(&self.uid(), asked)
     }
 
-    /// Open streams stay open as long as the failure may pass; the Runs repeat an outage in the words that
-    /// it began with.
+    /// Open streams stay open as long as the failure may pass; the Runs repeat an outage in the words that it began with.
     fn not_ready_state(&self, check: &Check, why: &Why, assessment: &Assessment) -> WorkspaceState {
         let current = Arc::unwrap_or_clone(self.entry.state());
         let since = self.entry.checks(|checks| checks.no_calls_since(now()));
@@ -335,8 +330,7 @@ impl<K: Kind> Subject<'_, K> {
         WorkspaceState::ready(verified, session)
     }
 
-    /// Writes the status if it differs from the stored one, and publishes Events for the changes. `waits`: the Workspace
-    /// is being deleted and waits for Runs.
+    /// Only a changed status is written. `waits`: the Workspace is being deleted and waits for Runs.
     pub(crate) async fn write_status(
         &self,
         status: &WorkspaceStatus,

@@ -13,7 +13,6 @@ use crate::controller::{
     state::workspaces::WorkspaceEntry,
 };
 
-/// A kind of Workspace, with its API and the namespace of its Secrets.
 pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
 
@@ -59,8 +58,7 @@ pub fn key_of<K: Kind>(object: &impl Resource) -> WorkspaceKey {
     }
 }
 
-/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not known, a
-/// moment after its first Run, or if the store lacks the Workspace, whose session may exist a moment longer.
+/// `None` while the labels of `namespace` are not known, or if the store lacks the Workspace: its session may exist longer.
 pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
     // If ClusterWorkspaces are not served, their view shows that instead.
     if key.kind == WorkspaceKind::Workspace || ctx.caches.cluster_workspaces.is_empty() {
@@ -84,11 +82,9 @@ fn namespace_meta(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> 
     find(&ctx.caches.namespaces, "", namespace)
 }
 
-/// A Workspace in its reconcile.
 pub(crate) struct Subject<'a, K> {
     pub(crate) ctx: &'a Context,
     pub(crate) workspace: &'a K,
-    /// What this process has of it.
     pub(crate) entry: &'a WorkspaceEntry,
 }
 

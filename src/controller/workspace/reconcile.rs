@@ -1,5 +1,4 @@
-//! The reconcile of a Workspace of either kind: `/version` without a token, then `/workspaces/current` with it, then
-//! Ready. One check serves all its Runs.
+//! The reconcile of a Workspace of either kind. One check serves all its Runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +31,9 @@ use crate::service::BaseUrl;
 
 use super::kind::{Kind, Subject, key_of};
 
-/// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
-/// then. If it hasn't, pauses grow: each attempt costs the service two calls.
+/// Shortest pause after a write that met a conflict or got no answer. It grows: each attempt costs the service two calls.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
-/// Pause after a write was refused: the CRD or a role must be fixed first. Also the longest pause after other failed
-/// writes.
+/// After a refused write the CRD or a role must be fixed first. Also the longest pause after other failed writes.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// Pause before a Secret is read again after the API server didn't answer, while the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
@@ -49,12 +46,12 @@ const A_PAGE: Duration = Duration::from_mins(1);
 const NAMED: usize = LISTED_RUNS + 1;
 
 pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Reconciled {
-    // 1. A process that doesn't lead changes nothing.
+    // A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
         return Ok(Action::requeue(leader::AGAIN));
     }
     let entry = ctx.workspaces.entry(&key_of::<K>(object.as_ref()));
-    // 2. An object that can't be decoded is not reconciled until it changes; its status and its Runs show that.
+    // An object that can't be decoded is not reconciled until it changes; its status and its Runs show that.
     let workspace = match object.as_ref() {
         Maybe::Good(workspace) => workspace,
         Maybe::Bad(bad) => return show_undecodable::<K>(&ctx, bad, &entry).await,
@@ -67,7 +64,6 @@ pub async fn reconcile<K: Kind>(object: Arc<Maybe<K>>, ctx: Arc<Context>) -> Rec
     subject.reconcile().await
 }
 
-/// Shows in the status of a Workspace that it can't be decoded. Its Runs wait.
 async fn show_undecodable<K: Kind>(
     ctx: &Context,
     bad: &BadObject,
@@ -80,7 +76,6 @@ async fn show_undecodable<K: Kind>(
     undecodable::show(ctx, &api, bad, decide::conditions::undecodable_workspace).await
 }
 
-/// Sets the Workspace to not Ready without a check; its Runs wait.
 fn set_not_ready(ctx: &Context, entry: &WorkspaceEntry, reason: Reason, message: &str) {
     let view = WorkspaceView::NotReady {
         reason,
@@ -92,12 +87,11 @@ fn set_not_ready(ctx: &Context, entry: &WorkspaceEntry, reason: Reason, message:
 
 impl<K: Kind> Subject<'_, K> {
     async fn reconcile(&self) -> Reconciled {
-        // 3. Watch the Secrets that it names.
         self.watch_secrets();
         if !self.deleting() {
             self.entry.submissions.reopen();
         }
-        // 4. Add the finalizer: without it the Workspace could be deleted while its Runs need it.
+        // Without the finalizer the Workspace could be deleted while its Runs need it.
         let written = match self.add_finalizer().await {
             Ok(written) => written,
             Err(error) => return self.finalizer_not_added(error),
@@ -107,7 +101,6 @@ impl<K: Kind> Subject<'_, K> {
     }
 
     async fn check_and_release(&self) -> Reconciled {
-        // 5. Check it, if that is due.
         let (uid, generation) = (self.uid(), self.generation());
         let due_later = |checks: &mut Checks| checks.due_later(&uid, generation, now());
         let (pause, error) = match self.entry.checks(due_later) {
@@ -120,7 +113,6 @@ impl<K: Kind> Subject<'_, K> {
             enqueue::missing_workspaces(self.ctx);
             return ended(Action::await_change());
         }
-        // 6. If it is being deleted and no Run needs it, remove the finalizer.
         if !self.deleting() || !api::finalizer::present(self.workspace.meta()) {
             return ended(Action::requeue(pause));
         }
@@ -146,7 +138,6 @@ impl<K: Kind> Subject<'_, K> {
         ctx.secrets.name(key, secrets.collect());
     }
 
-    /// Adds the finalizer if it is missing and can still be added. Returns the written object.
     async fn add_finalizer(&self) -> Result<Option<Arc<K>>, WriteError> {
         if self.deleting() || api::finalizer::present(self.workspace.meta()) {
             return Ok(None);
@@ -173,7 +164,6 @@ impl<K: Kind> Subject<'_, K> {
         Err(ReconcileError::Write(error).again(again))
     }
 
-    /// Pause after a write that met a conflict or got no answer. It grows with each.
     fn write_retry(&self) -> Duration {
         let times = self.entry.checks(|checks| {
             checks.failed_writes = checks.failed_writes.saturating_add(1);
@@ -249,16 +239,14 @@ impl<K: Kind> Subject<'_, K> {
 
 /// A Workspace outlives the Runs that need it: no Run can begin between the last look and the removal of its finalizer.
 impl<K: Kind> Subject<'_, K> {
-    /// Sorted names of the first Runs that need this Workspace by the store, also of deleted ones. For a
-    /// `ClusterWorkspace` with their namespaces. Empty if there are none.
+    /// Sorted, and for a `ClusterWorkspace` with their namespaces; also deleted Runs that still need it.
     pub(crate) fn needed_by(&self) -> Vec<String> {
         let base_url = self.pinned_base_url();
         let (runs, key) = (&self.ctx.runs, &self.entry.key);
         runs.still_needing(key, base_url.as_deref(), NAMED)
     }
 
-    /// Removes the finalizer of a Workspace that is being deleted, if no Run needs it by the stores, and then by a live
-    /// list, since a store may be behind. Returns whether it was removed; if not, it is tried again when a Run has ended.
+    /// Looks in the stores, then in a live list, since a store may be behind. False: it is tried again when a Run has ended.
     pub(crate) async fn release_if_unused(&self) -> Result<bool, ReconcileError> {
         let no_submission = self.entry.close_submissions();
         if !no_submission || !self.needed_by().is_empty() {
@@ -276,8 +264,7 @@ impl<K: Kind> Subject<'_, K> {
         }
     }
 
-    /// The Workspace's base URL, allowed or not, in the form to which Runs are pinned. `None` if neither the Workspace
-    /// nor the operator names one.
+    /// Allowed or not, in the form to which Runs are pinned. `None` if neither the Workspace nor the operator names one.
     fn pinned_base_url(&self) -> Option<String> {
         let url = self.base_url()?;
         Some(BaseUrl::normalised(url).unwrap_or_else(|| url.to_owned()))

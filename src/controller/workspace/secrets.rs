@@ -28,7 +28,6 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const ROUND: Duration = Duration::from_secs(30);
 /// Shortest time between the reads of two such Secrets.
 const READS_APART: Duration = Duration::from_millis(50);
-/// Such reads in flight at the same time.
 const READS_AT_ONCE: usize = 8;
 /// Period over which changes of the named Secrets are gathered.
 const GATHER: Duration = Duration::from_millis(100);
@@ -37,8 +36,7 @@ const AFTER_FORBIDDEN: Duration = Duration::from_mins(5);
 /// Longest pause before a watch that failed otherwise is restarted.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 
-/// Reads one key of a Secret live for a Workspace, and records its version. The watch's event for that version then
-/// causes no new check.
+/// Records the version that it reads, so that the watch's event for that version causes no new check.
 pub async fn read(
     ctx: &Context,
     workspace: &WorkspaceKey,
@@ -90,7 +88,6 @@ pub async fn read(
     why(Reason::Checking, message)
 }
 
-/// Keeps the watches to what is named, for ever.
 pub async fn watch_named(ctx: Arc<Context>) {
     let cluster_wide = ctx.config.namespaces.is_empty();
     loop {
@@ -104,7 +101,6 @@ pub async fn watch_named(ctx: Arc<Context>) {
     }
 }
 
-/// Reads the Secrets that no watch shows, for ever.
 pub async fn read_unwatched(ctx: Arc<Context>) {
     loop {
         let next_round = Instant::now() + ROUND;
@@ -138,7 +134,6 @@ async fn read_version(ctx: &Context, secret: SecretName) {
     check_if_outdated(ctx, &secret, &now);
 }
 
-/// Has the Workspaces checked that have read another version of the Secret.
 fn check_if_outdated(ctx: &Context, secret: &SecretName, now: &Read) {
     for workspace in ctx.secrets.outdated(secret, now) {
         ctx.workspaces

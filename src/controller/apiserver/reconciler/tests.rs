@@ -10,7 +10,6 @@ use crate::controller::metrics::REASONS;
 
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// A reconciler of all namespaces, and what it has reconciled.
 struct World {
     trigger: Trigger,
     shutdown: CancellationToken,
@@ -69,7 +68,6 @@ impl World {
         }
     }
 
-    /// Waits until exactly these reconciles have begun, in this order.
     async fn begins(&self, names: &[&str]) {
         let as_expected = async {
             while *lock(&self.begun) != names {

@@ -9,7 +9,6 @@ fn watched(answers: Vec<String>) -> Watch<Run> {
     Watch::new(Api::all(loopback(answers)), Config::default().timeout(100))
 }
 
-/// A line of a watch with a Run of this name.
 fn line(name: &str, version: u8) -> String {
     typed("ADDED", name, version)
 }
@@ -25,7 +24,6 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// The answer of a watch with these lines.
 fn lines(lines: &str) -> String {
     format!("{CHUNKED}{}0\r\n\r\n", chunk(lines))
 }
@@ -67,7 +65,6 @@ fn word(event: &Event<Maybe<Run>>) -> String {
     }
 }
 
-/// The next events, in words; errors and pauses between them.
 async fn told(watch: &mut Watch<Run>, count: usize) -> (Vec<String>, Vec<Duration>) {
     let (mut told, mut pauses) = (Vec::new(), Vec::new());
     while told.len() < count {

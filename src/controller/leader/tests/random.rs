@@ -4,26 +4,21 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An event of one of several processes, or of the time.
 #[derive(Clone, Copy, Debug)]
 enum Happens {
     /// The process takes its next step unless it waits for an answer; its clock is wrong by so many seconds.
     Acts(usize, i64),
-    /// The server carries out its request.
     Reaches(usize),
     /// It receives the answer to its request; a request not carried out yet may be later.
     Answered(usize),
-    /// It receives no answer to its request.
     Unanswered(usize),
     /// The server carries out a request that no process waits for.
     ReachesLate(usize),
-    /// The process is asked to end.
     Resigns(usize),
     /// So many milliseconds pass.
     Passes(u64),
 }
 
-/// A process with a request in flight.
 struct Slow {
     process: Process,
     waits: Option<Waits>,

@@ -11,7 +11,6 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// The start of a test.
 const START: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn too_many(seconds: u64) -> Capacity {
@@ -33,7 +32,6 @@ impl Limits {
         self.begin_at_once(&"team".into(), now)
     }
 
-    /// Starts as many calls as may begin now.
     fn start_all(&mut self, now: Timestamp) -> Vec<Call> {
         std::iter::from_fn(|| self.start(now)).collect()
     }
@@ -47,7 +45,6 @@ impl Limits {
     }
 }
 
-/// The pauses after calls that end so, each made when the pause before it is over, and the end of the last.
 fn pauses(limits: &mut Limits, outcome: Capacity, calls: usize) -> (Vec<Duration>, Timestamp) {
     let mut now = START;
     let mut pauses = Vec::new();
@@ -266,7 +263,6 @@ fn limiter() -> Arc<CallLimiter> {
     Arc::new(CallLimiter::new(key(), Arc::new(Metrics::new())))
 }
 
-/// The permits that the limiter gives now.
 fn full(limiter: &Arc<CallLimiter>) -> Vec<CallPermit> {
     let calls: Vec<_> = std::iter::from_fn(|| limiter.ask("team").ok()).collect();
     assert_eq!(calls.len(), PLACES);
@@ -325,7 +321,6 @@ async fn waiters_are_notified_of_long_pauses_only() {
     }
 }
 
-/// A place in the queue, and how often it was woken.
 fn waiting(limiter: &Arc<CallLimiter>) -> (Queued<CallPermit>, impl Fn() -> usize + use<>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);

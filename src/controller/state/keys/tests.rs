@@ -19,7 +19,6 @@ fn filled(runs: impl IntoIterator<Item = Known>) -> Keys {
     keys
 }
 
-/// The Run for which one waits.
 fn holder(keys: &Keys, name: &str, fields: Value) -> Option<String> {
     let holder = keys.holder(run(name, fields).good().unwrap());
     holder.map(|name| name.to_string())
@@ -29,7 +28,6 @@ fn claim(keys: &Keys, name: &str, fields: Value) -> bool {
     keys.claim(run(name, fields).good().unwrap())
 }
 
-/// A live Run of this year that holds the key.
 fn holding(name: &str, year: u16) -> Value {
     merged(keyed(year), intent(name, year))
 }

@@ -10,7 +10,6 @@ fn enqueue(places: &mut FairPlaces<u32>, waiting: &[(&str, u32)]) {
     }
 }
 
-/// Gives out the one place, again and again.
 fn one_after_another(places: &mut FairPlaces<u32>) -> Vec<u32> {
     let mut order = Vec::new();
     while let Some((namespace, waiter)) = places.next() {
@@ -83,7 +82,6 @@ fn place(places: &Arc<StreamPlaces>, namespace: &str) -> StreamPlace {
     places.ask(namespace).ok().unwrap()
 }
 
-/// A position in the queue, and whether it has its place now.
 struct Waits(std::pin::Pin<Box<dyn Future<Output = StreamPlace>>>);
 
 impl Waits {
@@ -101,7 +99,6 @@ fn is_asked_back(place: &StreamPlace) -> bool {
     place.asked_back().now_or_never().is_some()
 }
 
-/// Drops the places that are asked back; returns their number.
 fn give_way(held: &mut Vec<StreamPlace>) -> usize {
     let before = held.len();
     held.retain(|place| !is_asked_back(place));

@@ -117,7 +117,6 @@ fn the_end_of_a_need_for_a_workspace_is_reported_once() {
     assert_eq!(forgotten.unneeded(), Some(key()));
 }
 
-/// The last version of a submitted Run.
 fn last(name: &str) -> Arc<Run> {
     let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
     run(name, submitted).good().cloned().unwrap()

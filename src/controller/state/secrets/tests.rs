@@ -13,14 +13,12 @@ fn version(version: &str) -> Read {
     Read::Version(Some(version.to_owned()))
 }
 
-/// Has the Workspace `default` of this namespace name and read a Secret.
 fn name(table: &SecretTable, namespace: &str, secret_name: &str) {
     let named = secret(namespace, secret_name);
     table.name(&workspace(namespace), [named.clone()].into());
     table.note(&workspace(namespace), &named, version("1"));
 }
 
-/// A table in which the Workspace `default` of each namespace names `token`.
 fn table(namespaces: &[&str]) -> SecretTable {
     let table = SecretTable::default();
     for namespace in namespaces {
@@ -29,7 +27,6 @@ fn table(namespaces: &[&str]) -> SecretTable {
     table
 }
 
-/// Updates the watches, with tasks that do nothing; returns what is watched.
 fn watches(table: &SecretTable, cluster_wide: bool) -> Vec<String> {
     table.update_watches(cluster_wide, |_| {
         tokio::spawn(std::future::pending::<()>()).abort_handle()

@@ -4,7 +4,6 @@ use crate::service::{AllowList, Token};
 
 use super::*;
 
-/// A verified session with this number.
 fn ready(number: u64) -> WorkspaceState {
     let contract = Contract::builtin().unwrap();
     let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
@@ -181,7 +180,6 @@ fn the_calls_of_checks_are_bounded_and_three_origins_that_hang_delay_no_other() 
     assert_eq!(lock(&places.origins).len(), 1);
 }
 
-/// A Workspace that was checked at `at`, Ready, with the next check in five minutes.
 fn checked(at: Timestamp) -> Checks {
     let mut checks = Checks::default();
     let last = LastCheck {
