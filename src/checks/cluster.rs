@@ -66,8 +66,7 @@ async fn crds(client: &Client) -> Finding {
     }
 }
 
-/// The fields of our types, such as `Run.spec.readyWhen`, that the API server's `OpenAPI` document of the group lacks:
-/// it would drop or refuse them.
+/// Fields, such as `Run.spec.readyWhen`, that the API server's `OpenAPI` document lacks: it would drop or refuse them.
 fn missing(document: &Value) -> Vec<String> {
     let mut missing = Vec::new();
     let schemas = document["components"]["schemas"].as_object();

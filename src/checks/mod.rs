@@ -66,7 +66,6 @@ impl Refused {
     }
 }
 
-/// Waits for one answer, for 30 s at most.
 pub async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Refused> {
     match tokio::time::timeout(LONGEST_CALL, call).await {
         Ok(answer) => Ok(answer?),
@@ -90,9 +89,7 @@ where
     }
 }
 
-/// Reason why the other requests are not made.
 pub const NO_ANSWER: &str = "there was no answer";
-/// Remedy where the API server gave no usable answer.
 const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's network.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -194,7 +191,6 @@ pub fn is_good(findings: &[Finding]) -> bool {
     findings.iter().all(|f| f.verdict != Verdict::Fail)
 }
 
-/// For people: a line for each finding, how many are not ok, and the Workspaces that take Runs.
 pub fn report(findings: &[Finding], taking: &[String]) -> String {
     let mut text = String::new();
     for finding in findings {
@@ -216,7 +212,6 @@ pub fn report(findings: &[Finding], taking: &[String]) -> String {
     text
 }
 
-/// The first five of them, and how many more there are.
 fn first_five(all: &[String]) -> String {
     let text = all[..all.len().min(5)].join(", ");
     match all.len().saturating_sub(5) {

@@ -9,7 +9,6 @@ use kube::{Api, Client};
 
 use super::{CHECK_ACCESS, Check, Finding, Refused, bounded};
 
-/// Interval of reading the Lease while waiting for its renewal.
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Time after its duration in which a Lease may still be renewed: a slow API server.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -20,7 +19,6 @@ const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
 pub struct Deployed {
-    /// The service account of its Pods.
     pub account: String,
     container: Container,
     ready: i32,
@@ -94,8 +92,7 @@ impl Deployed {
     }
 }
 
-/// Whether the operator is at work: by its Lease, which a leader renews every few seconds, or by its Deployment, where that
-/// elects no leader. A Lease may be left from an election that was turned off since.
+/// A leader renews its Lease. Where the Deployment elects none, only that counts: a Lease may be left from before.
 pub async fn at_work(client: &Client, namespace: &str, name: &str) -> Finding {
     let place = format!("{namespace}/{name}");
     let deployed = Deployed::read(client, namespace, name).await;

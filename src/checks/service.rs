@@ -20,11 +20,9 @@ pub struct Trial {
     /// The CA certificates to trust, PEM, instead of the system's.
     pub ca_file: Option<PathBuf>,
     pub allow_insecure_http: bool,
-    /// Whether plain http is HTTP/2.
     pub h2c: bool,
 }
 
-/// The service that is tried, and the contract to compare it with.
 pub struct Target {
     pub base_url: BaseUrl,
     pub contract_file: String,

@@ -24,18 +24,15 @@ const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
 const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
 const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
-/// What was seen of the Workspaces that the Runs of a namespace may name.
 #[derive(Default)]
 pub struct Workspaces {
     /// Whether they are Ready; of ClusterWorkspaces only if they are not known.
     pub findings: Vec<Finding>,
     pub taking: Vec<String>,
-    /// What those of the namespace name: Secrets, base URLs.
     pub specs: Vec<WorkspaceSpec>,
 }
 
-/// Reads them, and waits for those that are still being checked, for 20 s at most. That there is none fails, unless the
-/// namespace `may_lack` one.
+/// Waits for those that are still being checked, 20 s at most. That there is none fails, unless `may_lack`.
 pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Workspaces {
     let kind = ApiResource::erase::<Workspace>(&());
     let api = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -92,14 +89,12 @@ async fn shared(client: &Client, namespace: &str) -> Result<Vec<State>, Refused>
 /// A Workspace of either kind. One that this version can't read is still one.
 struct State {
     name: String,
-    /// Why it takes no Runs.
     trouble: Option<String>,
     spec: Option<WorkspaceSpec>,
     /// The operator has not written its result yet.
     unchecked: bool,
 }
 
-/// Lists what is to be kept of these Workspaces, until the operator has checked each.
 async fn checked(
     api: &Api<DynamicObject>,
     keep: impl Fn(&DynamicObject) -> bool,

@@ -1,5 +1,4 @@
-//! The claims of a Run, judged by its object alone: on its Workspace, which must outlive it, and on its idempotency key,
-//! with which one Run of a namespace submits while the others wait.
+//! Claims of a Run, by its object: a Workspace that outlives it, and a key with which one Run of a namespace submits.
 
 use jiff::Timestamp;
 
@@ -47,8 +46,7 @@ pub fn needs_any(run: &Run) -> bool {
     }
 }
 
-/// Whether a Run is pinned to another base URL than this one (`None`: there is none), by the record that decides (see
-/// [`facts`](super::facts)).
+/// Whether a Run is pinned to another base URL, by the record that decides (see [`facts`](super::facts)).
 pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
     let status = run.status.as_ref().filter(|s| s.run_id.is_some());
     let elsewhere = |pinned: &ResolvedWorkspace| base_url != Some(pinned.base_url.as_str());
@@ -71,13 +69,11 @@ pub(crate) fn lost(status: &RunStatus) -> bool {
     status.run_id.is_none() || status.phase.is_none()
 }
 
-/// Whether a refusal in the status proves that no run was made under this intent.
 pub(crate) fn proved_by_refusal(status: &RunStatus, intent: &Intent) -> bool {
     let refusal = status.refusal.as_ref();
     refusal.is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, intent))
 }
 
-/// Whether a refusal answers the POSTs under this intent: it counts only for its own epoch.
 pub(crate) fn refusal_is_for_this_epoch(refusal: &Refusal, intent: &Intent) -> bool {
     refusal.epoch == intent.epoch
 }
@@ -94,7 +90,6 @@ pub enum KeyClaim {
 }
 
 impl KeyClaim {
-    /// The claim of a Run with this intent.
     pub fn of(run: &Run, intent: &IntentRecord) -> Self {
         let submitted = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
         match intent {
@@ -121,7 +116,6 @@ impl KeyClaim {
     }
 }
 
-/// Creation time of a Run.
 pub fn created(run: &Run) -> Timestamp {
     let created = run.metadata.creation_timestamp.as_ref();
     created.map_or(Timestamp::MIN, |time| time.0)

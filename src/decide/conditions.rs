@@ -21,36 +21,27 @@ const POLLED: &str = "The status shows what the service last said. More runs are
 /// Conditions of a Run: the rows of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conditions {
-    /// Waiting for its Workspace, submitting or retrying.
     Pending(Why),
-    /// Suspended by `spec.suspend`.
     Suspended,
     /// A person has to act: refused for good, of unknown outcome, restored, or its key is in use.
     Blocked(Why),
-    /// At the service.
     Active(Mirror),
     /// A cancellation was requested and the run was not seen to end.
     Cancelling(Mirror),
-    /// Ended.
     Ended {
-        /// The terminal phase.
         phase: Phase,
-        /// Reason of the end.
         why: Why,
     },
 }
 
-/// A reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// From the closed list.
     pub reason: Reason,
     /// One or two sentences, without times or counters.
     pub message: String,
 }
 
 impl Why {
-    /// From its parts.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -59,18 +50,14 @@ impl Why {
     }
 }
 
-/// A run at the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// The run's activity, for the Ready condition.
     pub why: Why,
-    /// Reason why the mirror is stale, if it is.
     pub stale: Option<Why>,
     /// All places for streams are taken.
     pub polled: bool,
 }
 
-/// Writes phase, conditions and observed generation into `status`.
 pub fn apply(
     status: &mut RunStatus,
     conditions: &Conditions,
@@ -108,7 +95,6 @@ pub fn apply(
     }
 }
 
-/// Sets a condition, or removes it if `holds` is `None`. The message is cut to the limit of the schema.
 pub(crate) fn set_condition(
     conditions: &mut Vec<Condition>,
     kind: Type,
@@ -137,7 +123,6 @@ struct Row {
     accepted: bool,
     /// Absent while there is no run at the service.
     synced: (Option<bool>, Why),
-    /// The other conditions that are true.
     holds: &'static [Type],
     why: Why,
 }
@@ -252,7 +237,6 @@ pub fn undecodable_run(
     status
 }
 
-/// The status of a Workspace that can't be decoded.
 pub fn undecodable_workspace(
     mut status: WorkspaceStatus,
     what: &str,

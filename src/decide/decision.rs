@@ -1,5 +1,4 @@
-//! Result of a decision, and the change of an object's metadata as plain data: the controller sends it as a guarded
-//! patch, simulated API servers apply it.
+//! What a decision gives, and the change of an object's metadata as data: simulated API servers apply it, too.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -8,16 +7,13 @@ use crate::api::{Intent, Run, RunStatus, finalizer, intent::End, names};
 
 use super::{events::EventDraft, failure::Call};
 
-/// The next actions for a Run.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
     /// The next status; the controller writes it before the effect, if it differs.
     pub status: Option<RunStatus>,
-    /// At most one effect.
     pub effect: Option<Effect>,
-    /// Requeue time, by process time, if nothing happens before.
+    /// By process time, if nothing happens before. When the wall clock has stepped, a caller that waits decides again.
     pub requeue_at: Option<Timestamp>,
-    /// Change of the event stream.
     pub follow: Follow,
     /// Number of this process's events that the status shows.
     pub shown: usize,
@@ -25,17 +21,13 @@ pub struct Decision {
     pub events: Vec<EventDraft>,
 }
 
-/// Change of the event stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
-    /// Unchanged.
     #[default]
     Keep,
-    /// It should be open.
     Open,
     /// The run has ended: it should be read until the service closes it.
     Finish,
-    /// It should be closed: no more events are needed.
     Close,
 }
 
@@ -48,41 +40,30 @@ pub enum Follow {
 pub enum Effect {
     /// Write the intent and the finalizer in one patch.
     WriteIntent {
-        /// The intent to write.
         intent: Box<Intent>,
         /// False if the object is being deleted: it takes none.
         finalizer: bool,
         /// No POST before it can have made a run.
         clean: bool,
     },
-    /// `POST /runs` with this key and body.
     Submit {
-        /// The idempotency key.
         key: String,
-        /// The body.
         body: Vec<u8>,
     },
-    /// `GET /runs/{runId}`.
     Refresh {
-        /// The run.
         run_id: String,
     },
-    /// `POST /runs/{runId}:cancel`.
     Cancel {
-        /// The run.
         run_id: String,
     },
-    /// Remove the finalizer; the intent keeps the end of the Run.
+    /// Remove the finalizer; if the object stays, the intent keeps the end of the Run.
     Release {
-        /// Kept in the intent, if the object stays.
         end: Option<End>,
     },
-    /// Delete the object after its TTL.
     Delete,
 }
 
 impl Effect {
-    /// The effect's name, for logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::WriteIntent { .. } => "write intent",
@@ -94,7 +75,6 @@ impl Effect {
         }
     }
 
-    /// The call to the service, if it is one.
     pub fn call(&self) -> Option<Call> {
         match self {
             Self::Submit { .. } => Some(Call::Create),
@@ -104,7 +84,6 @@ impl Effect {
         }
     }
 
-    /// The change of the object's metadata, if it is one.
     pub fn metadata_change(&self, run: &Run) -> serde_json::Result<Option<MetadataChange>> {
         match self {
             Self::WriteIntent {
@@ -137,7 +116,6 @@ impl Decision {
         &self.events
     }
 
-    /// No status, effect or Event.
     pub fn quiet() -> Self {
         Self::default()
     }
@@ -164,17 +142,14 @@ impl Decision {
     }
 }
 
-/// A change of an object's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MetadataChange {
-    /// Text of the intent's annotation, if it is written.
     pub intent: Option<String>,
     /// All finalizers, if they change.
     pub finalizers: Option<Vec<String>>,
 }
 
 impl MetadataChange {
-    /// Writes the intent and, if `finalizer` is set and it is missing, the finalizer.
     pub fn write_intent(run: &Run, intent: &Intent, finalizer: bool) -> serde_json::Result<Self> {
         let meta = &run.metadata;
         let missing = finalizer && !finalizer::present(meta);
@@ -184,7 +159,6 @@ impl MetadataChange {
         })
     }
 
-    /// Removes the finalizer. The intent, if the object has its own, keeps the Run's end.
     pub fn release(run: &Run, end: Option<&End>) -> serde_json::Result<Self> {
         let kept = end.zip(run.intent_record().own()).map(|(end, intent)| {
             serde_json::to_string(&Intent {
@@ -198,7 +172,6 @@ impl MetadataChange {
         })
     }
 
-    /// Adds or removes the finalizer.
     pub fn finalizer(meta: &ObjectMeta, on: bool) -> Self {
         Self {
             intent: None,

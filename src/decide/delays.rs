@@ -83,7 +83,6 @@ pub fn backoff(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Durati
     own.max(asked(retry_after))
 }
 
-/// The delay that an answer requests, within bounds; zero without a `Retry-After`.
 pub fn asked(retry_after: Option<Duration>) -> Duration {
     retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }
@@ -116,13 +115,11 @@ pub fn seed(uid: &str, salt: u32) -> u64 {
         })
 }
 
-/// The delay before the next check after one that was passed over.
 pub fn check_again(uid: &str, retry_after: Option<Duration>) -> Duration {
     let jitter = Duration::from_millis(seed(uid, 0) % CHECK_AGAIN_MILLIS);
     (CHECK_AGAIN + jitter).max(asked(retry_after))
 }
 
-/// The delay before the next check, after `failed` ones in a row.
 pub fn next_check(ready: bool, uid: &str, failed: u32, retry_after: Option<Duration>) -> Duration {
     if ready {
         return CHECKS_APART;
@@ -131,13 +128,11 @@ pub fn next_check(ready: bool, uid: &str, failed: u32, retry_after: Option<Durat
     own.max(asked(retry_after))
 }
 
-/// Time at which a Run shows its Workspace's failure that began at `since`.
 pub(crate) fn workspace_failure_shown_at(uid: &str, since: Timestamp) -> Timestamp {
     let spread = Duration::from_millis(seed(uid, 1) % WORKSPACE_FAILURE_SHOWN_MILLIS);
     later(since, WORKSPACE_FAILURE_SHOWN + spread)
 }
 
-/// Limit: `burst` at once, then one per `refill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) burst: u32,
@@ -151,7 +146,6 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Time at which a token is available; `now` or later.
     pub(crate) fn next(self, bounds: Bounds, now: Timestamp) -> Timestamp {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
         let spare = bounds.refill * bounds.burst.saturating_sub(1);

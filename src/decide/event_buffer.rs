@@ -16,12 +16,10 @@ use super::truncate::{cut, fits};
 /// Ids remembered to distinguish a replayed event from a new one.
 const REMEMBERED: usize = 64;
 
-/// Events received and not yet written.
 #[derive(Clone, Debug, Default)]
 pub struct EventBuffer {
     /// The last few; those dropped at the front still count.
     waiting: VecDeque<Waiting>,
-    /// Number of events received.
     pub(super) events: usize,
     stored: usize,
     /// Number of events and other hints received.
@@ -47,14 +45,11 @@ struct Waiting {
     record: EventRecord,
 }
 
-/// An event as received from the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The id in this same event: an inherited one would make it look like a replay.
     pub id: Option<String>,
-    /// Its type.
     pub kind: String,
-    /// Its data.
     pub data: String,
 }
 
@@ -115,7 +110,6 @@ impl EventBuffer {
         self.marked = self.received;
     }
 
-    /// The GET was answered.
     pub fn covered(&mut self) {
         self.covered = self.marked;
     }

@@ -1,10 +1,7 @@
-//! Kubernetes Events: the changes of a status that deserve one, and their texts.
-//!
-//! A status is reduced to a few facts; one that the stored status doesn't have is new. An Event's name is made of its
-//! object, its reason and its occasion, of which there is one a minute or hour at most: the API server refuses a second.
-//!
-//! The Event is published after the write. If the process ends in between, it isn't: facts younger than [`RECENT`] are
-//! therefore published again, by the same names, of which a process sends each once.
+//! Kubernetes Events: the changes of a status that deserve one, and their texts. An Event's name is made of its object,
+//! its reason and its occasion, of which there is one a minute or hour at most: the API server refuses a second. It is
+//! published after the write. The process may end in between, so facts younger than [`RECENT`] are published again, by
+//! the same names, of which a process sends each once.
 
 use std::borrow::Cow;
 
@@ -25,7 +22,6 @@ use crate::decide::{
 const MINUTE: i64 = 60;
 /// Seconds for which the API server keeps an Event: an error of one kind is published once in them.
 const HOUR: i64 = 3600;
-/// What occurs once in an object's life.
 const ONCE: &str = "";
 
 /// Bytes of an Event's text that the API server takes.
@@ -37,10 +33,8 @@ const MAX_ID: usize = 256;
 /// Bytes of the type of the service's event.
 const MAX_KIND: usize = 128;
 
-/// An Event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDraft {
-    /// Reason of the Event.
     pub reason: EventReason,
     /// Drafts with the same object, reason and occasion are the same Event, published once.
     pub occasion: String,
@@ -51,7 +45,6 @@ pub struct EventDraft {
 }
 
 impl EventDraft {
-    /// An Event whose text is cut to the API server's limit.
     pub fn new(reason: EventReason, occasion: impl Into<String>, message: impl AsRef<str>) -> Self {
         Self {
             reason,
@@ -93,7 +86,6 @@ impl EventDraft {
     }
 }
 
-/// Events for the change of a Run's status, and for recent ones.
 pub(crate) fn of_run(
     before: &RunStatus,
     after: &RunStatus,
@@ -303,7 +295,6 @@ fn of_workspace_status(status: &WorkspaceStatus, waits: bool) -> Option<EventDra
     Some(of_condition(reason, ready, ""))
 }
 
-/// An Event for what a condition shows since its last transition.
 fn of_condition(reason: EventReason, condition: &Condition, ids: &str) -> EventDraft {
     let since = &condition.last_transition_time;
     let occasion = format!("{}@{}", condition.reason, minute(since.0));

@@ -1,11 +1,7 @@
-//! The facts of a decision, and questions about them that every branch of the policy asks.
-//!
-//! # Records that decide the place of a Run
-//! - `status.workspace`, once there is a runId: the API server rejects every change of it, and the run lives there.
-//! - Before that, the intent, as stored in the object and as written by this process. Anyone who may edit the Run can
-//!   edit the intent, so both must name the place: an edit can make a Run wait, but can't send it elsewhere. After a
-//!   restart only the object's record is left (docs/limits.md).
-//! - Never the Workspace's status or the session: they hold the present state, not the agreed one.
+//! The facts of a decision. A Run's place is in `status.workspace` once there is a runId: the API server rejects every
+//! change of it. Before that, the intent in the object and the one that this process wrote must both name it: an edit
+//! can make a Run wait, but can't send it elsewhere (after a restart only the object's is left: docs/limits.md). Never
+//! the Workspace's status or the session: they hold the present state, not the agreed one.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -33,7 +29,6 @@ use super::{
     truncate::fits,
 };
 
-/// The inputs of a decision, with the intent decoded.
 pub(crate) struct Facts<'a> {
     inputs: &'a Inputs<'a>,
     pub(crate) uid: &'a str,
@@ -149,7 +144,6 @@ impl Facts<'_> {
         })
     }
 
-    /// Time from which the service may have forgotten the key of this intent, by the wall clock.
     pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.contract.key_retention_seconds();
         // An edit makes no key younger.
@@ -158,7 +152,7 @@ impl Facts<'_> {
         later(time, Duration::from_secs(retention))
     }
 
-    /// Whether the service may have forgotten the key of this intent, after which no POST is sent again.
+    /// No POST is sent once the service may have forgotten its key. Assumed: no request outlives `keyRetentionSeconds`.
     pub(crate) fn key_may_be_forgotten(&self, intent: &Intent) -> bool {
         self.key_forgotten_at(intent) <= self.wall
     }
@@ -226,7 +220,6 @@ impl Facts<'_> {
         phase.is_some_and(Phase::terminal) || self.cancelled_copy() || self.kept_end().is_some()
     }
 
-    /// Whether this is a copy of another object that was cancelled before its own submission.
     fn cancelled_copy(&self) -> bool {
         self.is_copy() && self.spec().cancelled() && self.status().phase == Some(Phase::Cancelled)
     }
@@ -238,7 +231,6 @@ impl Facts<'_> {
 }
 
 impl<'a> Facts<'a> {
-    /// The consecutive failures of `call`.
     pub(crate) fn failures_of(&self, call: Call) -> Option<&'a CallFailures> {
         self.memory.failures_of(call)
     }
@@ -298,7 +290,6 @@ pub(crate) fn pins<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a Resolve
     stored.into_iter().chain(before.into_iter().flatten())
 }
 
-/// Removes the finalizer and publishes the Events; no effect if the finalizer was removed already.
 pub(crate) fn release(facts: &Facts<'_>, events: Vec<EventDraft>) -> Decision {
     if !facts.has_finalizer() && !facts.deleted_without_release {
         return Decision::quiet();

@@ -18,10 +18,8 @@ use super::truncate::{MAX_ERROR, MAX_QUOTE, cut};
 /// Consecutive failed GETs that are not worth a write: a restart of the service is over by then.
 const SILENT_FAILURES: u32 = 2;
 
-/// A run as an answer shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunView {
-    /// The identifier, if the answer names one.
     pub run_id: Option<String>,
     /// The derived state, verbatim, if the answer names one.
     pub state: Option<String>,
@@ -29,7 +27,6 @@ pub struct RunView {
     pub request_id: Option<String>,
 }
 
-/// Kind of a call's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Refused by the client itself: nothing was sent.
@@ -47,9 +44,7 @@ pub enum FailureKind {
 /// A failed call. All fields may be shown to people: they hold no token and no body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Kind of the failure.
     pub kind: FailureKind,
-    /// The HTTP status, if there was an answer.
     pub http_status: Option<u16>,
     /// The problem's code (rule 8); each problem has one.
     pub code: Option<String>,
@@ -64,7 +59,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without an answer's parts.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -116,7 +110,6 @@ impl Failure {
     }
 }
 
-/// A call to the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// `POST /runs`.
@@ -131,12 +124,10 @@ pub enum Call {
     Workspace,
 }
 
-/// What a failed call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Refused by the client itself: a person must change something.
     NotSent,
-    /// No file was left for a connection: nothing was sent, and the service is not the cause.
     NoFile,
     /// No answer, or a proxy's 5xx: the service may be down.
     NoAnswer,
@@ -148,7 +139,6 @@ pub enum Class {
     InProgress,
     /// 401, whoever says it. No Run fails for an expired token: its Workspace handles it.
     Unauthorized,
-    /// A 2xx or 3xx that can't be read by the contract.
     Unreadable,
     /// Any other problem: an answer that stays until a person changes something (rule 10).
     Refused(Reason),
@@ -204,22 +194,18 @@ fn by_problem(call: Call, failure: &Failure, code: &str, contract: &Contract) ->
     })
 }
 
-/// What the end of a call tells about the service's capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capacity {
     /// Nothing: the call was not sent, or failed for another reason.
     #[default]
     Unknown,
-    /// The service answered.
     Served,
-    /// No answer, or a proxy's: the service may be down.
     Lost,
     /// 429 (rule 10), with its `Retry-After`, unclamped.
     TooMany(Option<Duration>),
 }
 
 impl Capacity {
-    /// After a call that was answered, or failed.
     pub fn after(failed: Option<&FailedCall>) -> Self {
         failed.map_or(Self::Served, FailedCall::capacity)
     }
@@ -228,9 +214,7 @@ impl Capacity {
 /// Reason to check a Workspace before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeTrigger {
-    /// 401: the token is no longer valid.
     Unauthorized,
-    /// No answer, or a proxy's: the service may be down.
     Outage,
 }
 
@@ -249,7 +233,6 @@ impl Class {
         matches!(self.refusal(), None | Some(Reason::ServerError))
     }
 
-    /// Reason to check the Workspace at once.
     pub fn recheck(self) -> Option<ProbeTrigger> {
         match self {
             Self::NoAnswer => Some(ProbeTrigger::Outage),
@@ -259,19 +242,14 @@ impl Class {
     }
 }
 
-/// A failed call and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedCall {
-    /// The call.
     pub call: Call,
-    /// What the failure means.
     pub class: Class,
-    /// The failure.
     pub failure: Failure,
 }
 
 impl FailedCall {
-    /// Classifies the failure of `call`.
     pub fn new(call: Call, failure: Failure, contract: &Contract) -> Self {
         Self {
             call,
@@ -368,16 +346,12 @@ impl FailedCall {
     }
 }
 
-/// Consecutive failures of one kind of call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallFailures {
-    /// The last one.
     pub last: FailedCall,
-    /// Their number.
     pub count: u32,
-    /// Time of the last failure, by process time.
+    /// By process time.
     pub at: Timestamp,
-    /// Time of the last failure, by the wall clock.
     pub wall: Timestamp,
     /// Earliest next attempt by backoff and the answer's `Retry-After`, by process time.
     pub next: Timestamp,
@@ -386,14 +360,12 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Whether the call is made again at once, with another token. Later 401s back off: a service may verify a token and
-    /// then refuse its calls.
+    /// A first 401 is repeated at once, with another token. Later ones back off: a verified token may be refused.
     pub fn repeats_at_once(&self) -> bool {
         self.last.class == Class::Unauthorized && self.count <= 1
     }
 
-    /// Whether the call is made again at the interval of the polls, from `--poll-min`: another replica may know a run
-    /// that this one denies.
+    /// Repeated at the interval of the polls, from `--poll-min`: another replica may know a run that this one denies.
     pub fn repeats_at_polls(&self) -> bool {
         let unreadable = self.last.class == Class::Unreadable && self.last.call == Call::Get;
         unreadable || self.last.class.refusal().is_some()

@@ -17,31 +17,24 @@ use super::{
 pub struct Memory {
     /// The intent as this process last wrote it; used to restore an annotation that a replace stripped.
     pub intent: Option<Intent>,
-    /// Knowledge about the POSTs under this intent.
     pub submission: Submission,
     /// The runId, from the answer until it is in the status.
     pub run_id: Option<String>,
-    /// The latest reading of the run.
     pub reading: Option<Reading>,
     /// A GET has shown that the run has ended.
     pub ended: bool,
     /// The consecutive failures, at most one entry per kind of call.
     pub failures: Vec<CallFailures>,
-    /// The service's events, until they are in the status.
     pub event_buffer: EventBuffer,
-    /// Progress of the streams.
     pub last_events: LastEvents,
-    /// Results of the cancellation.
     pub cancel: Cancel,
-    /// Consecutive 404s of GETs, a minute apart.
     pub not_found: NotFound,
-    /// Consecutive polls without a change.
     pub quiet_polls: u32,
     /// Consecutive GETs, answered by a replica that lags, without the end that the latest event names.
     pub gets_behind_event: u32,
     /// Remaining allowance of GETs for hints.
     hints: TokenBucket,
-    /// Time at which this process last wrote the status, by process time.
+    /// By process time.
     pub written_at: Option<Timestamp>,
 }
 
@@ -86,12 +79,10 @@ impl Memory {
         self.submission.made_none() || failed.is_some_and(|f| f.last.refuses_the_bytes())
     }
 
-    /// Earliest time of the next GET for a hint; `now` or later.
     pub(crate) fn hint_due(&self, now: Timestamp) -> Timestamp {
         self.hints.next(HINTS, now)
     }
 
-    /// The consecutive failures of `call`.
     pub fn failures_of(&self, call: Call) -> Option<&CallFailures> {
         self.failures.iter().find(|failed| failed.last.call == call)
     }
@@ -112,7 +103,6 @@ pub struct Submission {
     pub doubt: bool,
     /// A POST was started and its answer was not recorded.
     pub open: bool,
-    /// POSTs under this intent.
     pub attempts: u32,
 }
 
@@ -130,24 +120,19 @@ impl Submission {
     }
 }
 
-/// A reading of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The state, verbatim, if the answer named one.
     pub state: Option<String>,
-    /// The answer's request id.
     pub request_id: Option<String>,
-    /// Time of the reading, by process time.
+    /// By process time.
     pub at: Timestamp,
-    /// Time of the reading, by the wall clock.
     pub wall: Timestamp,
     /// A GET read it; the answer to a create or a cancel counts less.
     pub by_get: bool,
-    /// The Workspace session that it was read with.
     pub session: u64,
 }
 
-/// Results of the cancellation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cancel {
     /// Time of the last accepted cancel, by the wall clock.
@@ -169,7 +154,7 @@ pub struct Cancel {
 pub struct NotFound {
     /// Confirmations, at least [`NOT_FOUND_APART`] seconds apart.
     pub count: u32,
-    /// Time of the last confirmation, by process time.
+    /// By process time.
     pub at: Option<Timestamp>,
 }
 
@@ -177,7 +162,6 @@ pub struct NotFound {
 const CONFIRMATIONS: u32 = 3;
 
 impl NotFound {
-    /// Counts a 404 if it is far enough from the last one.
     pub(super) fn confirm(&mut self, now: Timestamp) {
         let apart = |at: Timestamp| now.as_second() - at.as_second() >= NOT_FOUND_APART;
         if self.at.is_none_or(apart) {
@@ -191,23 +175,16 @@ impl NotFound {
     }
 }
 
-/// Start or result of an effect.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The intent is in the object.
     IntentWritten {
-        /// As written.
         intent: Intent,
-        /// No POST before it can have made a run.
         clean: bool,
     },
     /// A call is about to be sent.
     Sent(Call),
-    /// The call's answer, or its failure.
     Answered(Call, Result<RunView, Failure>),
-    /// The status was written.
     StatusWritten,
-    /// An event stream was opened.
     StreamOpened,
     /// An event stream ended, or could not be opened.
     StreamEnded(StreamEnd),
@@ -215,23 +192,17 @@ pub enum Report {
     ReadingOn,
 }
 
-/// What a report is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportContext<'a> {
-    /// The contract in force.
     pub contract: &'a Contract,
-    /// The object's uid.
     pub uid: &'a str,
     /// The Workspace session that the call used; 0 for none.
     pub session: u64,
-    /// Now, by process time.
     pub now: Timestamp,
-    /// Now, by the wall clock.
     pub wall: Timestamp,
 }
 
 impl Memory {
-    /// Records the start or result of an effect.
     pub fn record(&mut self, report: Report, with: ReportContext<'_>) {
         match report {
             Report::IntentWritten { intent, clean } => self.intent_written(intent, clean),
@@ -387,7 +358,6 @@ impl Memory {
     }
 }
 
-/// How often in a row, after `before` times.
 fn in_a_row(before: u32, again: bool) -> u32 {
     if again { before.saturating_add(1) } else { 0 }
 }

@@ -1,5 +1,4 @@
-//! Messages of the conditions: the cause and, if a person must act, the remedy. None contains a time or a counter, each
-//! change of which would cost a write.
+//! The conditions' messages: the cause and, if a person must act, the remedy. No times or counters: they cost writes.
 
 use crate::api::{
     ConditionType, Intent, Phase, Reason, WorkspaceKind,
@@ -17,7 +16,6 @@ use super::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CancelCause {
-    /// The object is being deleted.
     Deletion,
     /// `spec.cancel`.
     Request,
@@ -40,7 +38,6 @@ fn workspace_name(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Advice beside an obstacle.
 fn beside(facts: &Facts<'_>) -> &'static str {
     let begun = facts.own_intent().is_some() && facts.status().run_id.is_none();
     if facts.deleting() {
@@ -116,7 +113,6 @@ pub(crate) fn key_in_use(facts: &Facts<'_>, holder: &str) -> Why {
     Why::new(Reason::KeyInUse, message)
 }
 
-/// The session is of another place than the one that the Run is pinned to.
 pub(crate) fn elsewhere(
     facts: &Facts<'_>,
     reason: Reason,
@@ -254,7 +250,6 @@ pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {
     Why::new(failed.last.reason(), message)
 }
 
-/// Meaning of a final answer to a create, and its remedy.
 pub(crate) fn refused(facts: &Facts<'_>, refusal: &Refusal, failed: &CallFailures) -> Why {
     let what = failed.last.failure.sentence();
     let why = |todo: &str| Why::new(refusal.reason, format!("{what} {todo}"));

@@ -1,22 +1,7 @@
-//! Layer 2: all policy, pure and synchronous. No clock, no client, no async.
-//!
-//! # Flow
-//! [`TrackedRun::next`](turn::TrackedRun::next) asks [`decide`] and gives one [`Step`](turn::Step): a status, or else the
-//! effect. The controller, and each model of the tests, carries it out, and so on.
-//!
-//! # Guarantees
-//! - No [`Effect::Submit`] without an intent in the object that this process owns.
-//! - [`Effect::Release`] only by the deletion table of the design.
-//! - A terminal status never changes its phase, and leads to no call.
-//!
-//! # Assumptions
-//! - `Inputs::run` is at least as new as this process's own last write to it.
-//! - Two clocks: `now` never steps and paces this process; `wall` is stored, and compared with stored times. When the
-//!   wall clock has stepped, a caller that waits for [`Decision::requeue_at`] decides again.
-//! - No request outlives the contract file's `keyRetentionSeconds`.
-//!
-//! # Layout
-//! Imports go downward: [`run`], `ttl`, [`workspace`], `messages`, `facts`, the input and output of a decision, the rest.
+//! Layer 2: all policy, pure and synchronous. [`TrackedRun::next`](turn::TrackedRun::next) asks [`decide`] and gives
+//! one [`Step`](turn::Step), which the controller, or a model of the tests, carries out. Guaranteed: no
+//! [`Effect::Submit`] without an intent in the object that this process owns; [`Effect::Release`] only by the design's
+//! deletion table; a terminal status never changes its phase, and leads to no call.
 
 pub mod claims;
 pub mod conditions;

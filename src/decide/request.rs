@@ -108,7 +108,6 @@ fn end_member(levels: &mut [Option<Open>], out: &str) {
     }
 }
 
-/// Writes a string, and records it as a key if its object expects one.
 fn text(token: &str, levels: &mut [Option<Open>], out: &mut String) {
     let read = serde_json::from_str::<String>(token);
     let begin = out.len();

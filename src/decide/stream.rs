@@ -1,8 +1,6 @@
-//! The event streams of a run: what they have delivered, and the pause between two.
-//!
-//! A GET often shows the end before the stream has delivered the last events. The end is written at once; then the stream
-//! is read, from its cursor if necessary, until the service has closed it without more events, for at most 10 s. What
-//! arrives meanwhile is one more write before the finalizer is removed.
+//! The event streams of a run. A GET often shows the end before the stream has delivered the last events. The end is
+//! written at once; then the stream is read, from its cursor if necessary, until the service has closed it without more
+//! events, for at most 10 s. What arrives meanwhile is one more write before the finalizer is removed.
 
 use std::time::Duration;
 
@@ -13,10 +11,8 @@ use super::{
     failure::FailedCall,
 };
 
-/// End of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// The service closed it normally.
     Closed,
     /// It broke, or the service could not be reached for it.
     Broken,
@@ -24,7 +20,6 @@ pub enum StreamEnd {
     Refused,
 }
 
-/// Progress of the streams of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastEvents {
     /// Time since which the stream is read for the last events.
@@ -77,7 +72,6 @@ impl LastEvents {
         }
     }
 
-    /// Whether the service has closed the stream without more events.
     pub fn complete(&self) -> bool {
         self.complete
     }
@@ -87,13 +81,11 @@ impl LastEvents {
         self.complete || self.refused
     }
 
-    /// Whether the stream is read only for the last events.
     pub fn reading_on(&self) -> bool {
         self.since.is_some()
     }
 }
 
-/// How a stream ended.
 pub struct Ended<'a> {
     /// Why it broke or could not be opened; none if the service closed it.
     pub failed: Option<&'a FailedCall>,
@@ -101,16 +93,13 @@ pub struct Ended<'a> {
     pub asked: Option<Duration>,
     /// Streams in a row without a new event, with this one.
     pub failures: u32,
-    /// What the run's streams have told.
     pub last: &'a LastEvents,
     /// The shortest and the longest interval of polls.
     pub polls: (Duration, Duration),
-    /// Spreads the pauses of Runs.
     pub seed: u64,
 }
 
-/// The pause before the next stream is opened: it grows until a new event arrives, even if streams open and are closed at
-/// once.
+/// It grows until a new event arrives, even if streams open and are closed at once.
 pub fn pause(ended: &Ended<'_>) -> Duration {
     let first = ended.failures <= 1;
     let retry_after = ended.failed.and_then(FailedCall::retry_after);
@@ -157,7 +146,6 @@ mod tests {
         ended(None, last, failures)
     }
 
-    /// The service closed the stream, or refused it with this answer.
     fn ended(failed: Option<&FailedCall>, last: &LastEvents, failures: u32) -> Duration {
         pause(&of(failed, last, failures))
     }

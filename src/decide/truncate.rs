@@ -25,7 +25,6 @@ pub fn cut(text: &str, max: usize) -> &str {
     text
 }
 
-/// Whether [`cut`] leaves `text` whole.
 pub(crate) fn fits(text: &str, max: usize) -> bool {
     cut(text, max).len() == text.len()
 }

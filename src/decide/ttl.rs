@@ -34,7 +34,6 @@ pub(crate) fn due(facts: &Facts<'_>) -> Option<Timestamp> {
     Some(after_stored(ended.0, ttl))
 }
 
-/// Records which tool keeps a Run that has ended past its TTL.
 pub(crate) fn record_keeper(facts: &Facts<'_>, status: &mut RunStatus) {
     if is_true(&status.conditions, ConditionType::Finished) && !facts.deleting() {
         status.kept_by = kept_by(facts).map(|by| by.to_string());
@@ -49,9 +48,7 @@ fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
 /// A tool that would re-create the object, and the mark that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
-    /// The tool's usual name.
     pub tool: &'static str,
-    /// The label or annotation.
     pub mark: &'static str,
 }
 

@@ -10,12 +10,9 @@ use super::{
     memory::{Memory, Report, ReportContext},
 };
 
-/// A version of an object.
 pub trait Version {
-    /// The object.
     fn run(&self) -> &Run;
 
-    /// Whether this version is newer than another of the same object.
     fn newer_than(&self, other: &Self) -> bool;
 }
 
@@ -36,12 +33,9 @@ fn resource_version(run: &Run) -> u64 {
     version.and_then(|v| v.parse().ok()).unwrap_or_default()
 }
 
-/// Holds the memory of one Run.
 pub trait Remembers {
-    /// The memory.
     fn memory(&self) -> &Memory;
 
-    /// Changes the memory.
     fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T;
 }
 
@@ -55,12 +49,9 @@ impl Remembers for Memory {
     }
 }
 
-/// What is done next for a Run.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// One step.
     pub step: Step,
-    /// Change of the event stream.
     pub follow: Follow,
     /// Events to publish: after the step if it writes the status, else before it.
     pub events: Vec<EventDraft>,
@@ -71,14 +62,10 @@ pub struct Turn {
 pub enum Step {
     /// Read the object live: the watch lacks it, and its run may be alive or be made by a POST on its way.
     ReadLive,
-    /// Write the status.
     WriteStatus {
-        /// The status.
         status: Box<RunStatus>,
-        /// Number of the events received by this process that it shows.
         shown: usize,
     },
-    /// Change the object, or begin a call.
     Act(Effect),
     /// Forget the Run: its object is gone, and nothing is left to do for it.
     Forget,
@@ -86,18 +73,15 @@ pub enum Step {
     Rest(Option<jiff::Timestamp>),
 }
 
-/// What became of a step.
 #[derive(Clone, Debug)]
 pub enum Outcome<V> {
     /// It was written; the object is this version now.
     Written(Arc<V>),
     /// It was written, and the object was removed by it.
     Removed,
-    /// There is no such object any more.
     Gone,
 }
 
-/// Progress of the Run's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallProgress {
     Idle,
@@ -106,10 +90,8 @@ enum CallProgress {
     Ended,
 }
 
-/// One Run as this process tracks it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackedRun<V, M = Memory> {
-    /// The memory of policy.
     pub memory: M,
     latest: Option<Arc<V>>,
     /// The API server has said that the object is deleted.
@@ -130,7 +112,6 @@ impl Turn {
 }
 
 impl<V: Version, M: Remembers> TrackedRun<V, M> {
-    /// A Run of which nothing is known yet.
     pub fn new(memory: M) -> Self {
         Self {
             memory,
@@ -156,17 +137,14 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         self.call == CallProgress::Ended
     }
 
-    /// Whether the API server has said that the object is deleted.
     pub fn deleted(&self) -> bool {
         self.deleted
     }
 
-    /// Whether this process removed the finalizer, or is done with the deleted object.
     pub fn released(&self) -> bool {
         self.released
     }
 
-    /// Whether the object is deleted and nothing is left to do for it.
     pub fn done(&self) -> bool {
         self.deleted && self.released
     }
@@ -201,9 +179,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         newest
     }
 
-    /// The next step. `lacking`: the watch lacks the object. `written`: the status that was written last; it is not
-    /// written again, since the API server may have stored it differently (an older CRD drops fields). `decide` is asked
-    /// for the newest version, and with true if the object was deleted without a release.
+    /// `lacking`: the watch lacks it. `written`: the last status written, not written again: the API server may have
+    /// stored it differently (an older CRD drops fields). `decide` gets true for an object deleted without a release.
     pub fn next(
         &mut self,
         lacking: bool,
@@ -259,7 +236,6 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         }
     }
 
-    /// Records what became of a step.
     pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: ReportContext<'_>) {
         let releases = matches!(step, Step::Act(Effect::Release { .. }));
         match &outcome {
@@ -296,13 +272,11 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         }
     }
 
-    /// Records that a call is sent.
     pub fn sent(&mut self, call: Call, with: ReportContext<'_>) {
         self.call = CallProgress::InFlight;
         self.record(Report::Sent(call), with);
     }
 
-    /// Records the answer to the call, or its failure.
     pub fn answered(
         &mut self,
         call: Call,

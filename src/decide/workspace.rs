@@ -1,5 +1,4 @@
-//! Policy of one Workspace: what a check means for its status and its Runs, and which failure is ignored: one failed check
-//! is no outage.
+//! Policy of one Workspace: what a check means for its status and its Runs. One failed check is no outage: ignored.
 
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use super::{
 /// Results of a check, up to its obstacle.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
-    /// The base URL in force.
     pub base_url: Option<String>,
     /// The version that the service reports; the inner value is absent if the answer names none.
     pub version: Option<Option<String>>,
@@ -26,21 +24,17 @@ pub struct Check {
     pub identity: Option<Option<String>>,
     /// The workspace record, compact.
     pub record: Option<String>,
-    /// The latest request id.
     pub request_id: Option<String>,
     /// The Secret that the token comes from, as named in a message.
     pub secret: Option<String>,
     /// The Secret was deleted, and the check used its last content.
     pub secret_deleted: Option<Why>,
-    /// The obstacle that stopped the check.
     pub obstacle: Option<Obstacle>,
-    /// `spec.suspend`.
     pub suspended: bool,
     /// The Workspace is being deleted and waits for these Runs, at least.
     pub waits_for: Option<Vec<String>>,
 }
 
-/// The obstacle that stopped a check.
 #[derive(Clone, Debug)]
 pub enum Obstacle {
     /// Found before any call: a bad URL, a missing Secret, a malformed token.
@@ -57,7 +51,6 @@ impl Check {
 }
 
 impl Obstacle {
-    /// The failed call, if it is one.
     pub fn failed_call(&self) -> Option<&FailedCall> {
         match self {
             Self::Config(_) => None,
@@ -70,12 +63,10 @@ impl Obstacle {
         self.failed_call().is_some_and(|f| f.class.may_pass())
     }
 
-    /// Whether this process had no file descriptor left for the call.
     pub fn no_file(&self) -> bool {
         self.failed_call().is_some_and(|f| f.class == Class::NoFile)
     }
 
-    /// The answer's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.failed_call()?.retry_after()
     }
@@ -88,7 +79,6 @@ impl Obstacle {
     }
 }
 
-/// `secret` is the source of the token.
 fn call_failed(failed: &FailedCall, secret: &str) -> Why {
     let call = match failed.call {
         Call::Workspace => "GET /workspaces/current",
@@ -117,14 +107,11 @@ fn call_failed(failed: &FailedCall, secret: &str) -> Why {
     Why::new(reason, format!("{call}: {what} {todo}"))
 }
 
-/// Assessment of a check.
 #[derive(Clone, Debug)]
 pub struct Assessment {
-    /// The next status.
     pub status: WorkspaceStatus,
     /// Runs may make calls, or the reason why not.
     pub usable: Result<(), Why>,
-    /// Reason why first submissions are blocked although calls may be made.
     pub submissions_blocked: Option<(Reason, String)>,
     /// Every part of the check succeeded.
     pub ready: bool,
@@ -273,7 +260,6 @@ fn identity_verdict(check: &Check, contract: &Contract) -> Result<(), Why> {
     Err(Why::new(Reason::ContractViolation, message))
 }
 
-/// Reason why first submissions are blocked.
 fn why_blocked(check: &Check, failed: Option<Why>) -> Option<(Reason, String)> {
     if check.waits_for.is_some() {
         let message = "The Workspace is being deleted and takes no new Runs. Create the Run with another one, or wait until this one exists again.";
@@ -326,9 +312,7 @@ fn needs_a_person(reason: Reason) -> bool {
 /// The Workspace and base URL that a token was verified for; it is used for no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The Workspace's uid.
     pub uid: String,
-    /// The base URL that verified it.
     pub base_url: String,
 }
 
@@ -357,7 +341,6 @@ fn rejected(why: Why, secret_deleted: Option<&Why>) -> Why {
     }
 }
 
-/// The standing of a Workspace before a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// A check of this same Workspace succeeded, also in the previous process, and its status is still Ready.

@@ -81,7 +81,6 @@ fn self_signed() -> Result<Arc<ServerConfig>, Failed> {
     server_config(vec![made.cert.der().clone()], made.signing_key.into())
 }
 
-/// Fails if there is no certificate, or if the key is another certificate's.
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

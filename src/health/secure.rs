@@ -1,11 +1,6 @@
 //! The listener of `/metrics` over TLS, for scrapers that the API server knows (`TokenReview`) and that may get it
-//! (`SubjectAccessReview`).
-//!
-//! # Guarantees
-//! - A scraper costs the API server two requests in ten seconds at most: recent results are kept.
-//! - Nothing but the port's existence is shown without a valid token.
-//! - Connections, handshakes, requests and the questions to the API server are bounded in number, size and time.
-//! - A token is neither logged nor kept beyond its request.
+//! (`SubjectAccessReview`): two requests for each in ten seconds at most. Without a valid token only the port is seen.
+//! Connections, handshakes, requests and reviews are bounded in number, size and time. No token is logged or kept.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -163,7 +158,6 @@ impl Reviews {
         }
     }
 
-    /// What a token allows, by a review at most ten seconds old; `None` if the API server can't be asked.
     async fn access(&self, token: &SecretString) -> Option<Access> {
         let error = match timeout(REVIEW, self.recent_access(token)).await {
             Ok(Ok(access)) => return Some(access),

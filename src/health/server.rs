@@ -28,7 +28,6 @@ const HEAD_BYTES: usize = 16 * 1024;
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// Connections served `/metrics` at the same time.
 const SCRAPES: usize = 8;
-/// Wait of a further scrape before it is answered 503.
 const SCRAPE_WAIT: Duration = Duration::from_secs(1);
 /// `Retry-After` of a 503 about a scrape, in seconds.
 const TRY_AGAIN: &str = "1";
@@ -68,7 +67,6 @@ impl Scrapes {
         Self { probe, permits }
     }
 
-    /// `moved_to` is the port of the metrics, where it is another one.
     async fn answer<'a>(
         &'a self,
         request: Request<Incoming>,
@@ -177,7 +175,6 @@ where
     }
 }
 
-/// 503, with the time after which the scrape may be repeated.
 pub(super) fn try_again(body: &'static str) -> Answer {
     let mut busy = unavailable(body);
     let again = HeaderValue::from_static(TRY_AGAIN);

@@ -7,8 +7,7 @@ use url::{Host, Url};
 
 use crate::api::limits::MAX_BASE_URL;
 
-/// The service's address, version segment included (rule 13), without a trailing slash: on the allow-list, and safe to
-/// send a token to.
+/// The service's address with its version segment (rule 13), no trailing slash: allow-listed, so safe for a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BaseUrl {
     text: String,
@@ -48,8 +47,7 @@ pub enum BaseUrlError {
     NotAllowed { url: String },
 }
 
-/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`. An entry allows its own path
-/// and every path below it, by whole segments.
+/// Where tokens may be sent. An entry allows its own path and every path below it, by whole segments.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList {
     entries: Vec<BaseUrl>,
@@ -57,7 +55,6 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Reads the entries. With `allow_insecure_http`, plain http to other machines is accepted, too.
     pub fn parse<S: AsRef<str>>(
         entries: impl IntoIterator<Item = S>,
         allow_insecure_http: bool,
@@ -164,8 +161,7 @@ impl fmt::Debug for BaseUrl {
     }
 }
 
-/// Whether servers may disagree on a segment: some decode before they split, some take `..;x` for `..`. Plain dot
-/// segments, encoded or not, were resolved by the URL parser before.
+/// Some servers decode before they split, some take `..;x` for `..`. The URL parser has resolved plain dot segments.
 fn is_ambiguous(segment: &str) -> bool {
     let decoded = percent_decode_str(segment);
     segment.starts_with("..")
@@ -175,8 +171,7 @@ fn is_ambiguous(segment: &str) -> bool {
                 .any(|byte| matches!(byte, b'/' | b'\\' | b'%') || byte.is_ascii_control())
 }
 
-/// 127.0.0.0/8, `::1` and the exact name `localhost`, which the client resolves without a resolver. No other name
-/// counts: its DNS server decides where it leads.
+/// The client itself resolves exactly `localhost`. No other name counts: its DNS server decides where it leads.
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",

@@ -80,8 +80,7 @@ impl Client {
             .await
     }
 
-    /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes (rule 1). A success
-    /// without a runId can't be read.
+    /// `POST /runs`. Every attempt of one create passes the same key and bytes (rule 1). A success names a runId.
     pub async fn create_run(
         &self,
         who: &Credentials,
@@ -93,8 +92,7 @@ impl Client {
             .await
     }
 
-    /// `GET /runs/{runId}`: the truth about a run. An answer about another run can't be read; one that names no run, or
-    /// no state, leaves these fields empty.
+    /// `GET /runs/{runId}`: the truth about a run. What the answer doesn't name is empty.
     pub async fn get_run(&self, who: &Credentials, id: &RunId) -> Result<RunView, Failure> {
         let request = Request::get_run(self.base_url(), who, id);
         self.call(Operation::GetRun, request, |answer| answer.run(id))
@@ -108,9 +106,8 @@ impl Client {
         self.call(Operation::CancelRun, request, read).await
     }
 
-    /// `GET /runs/{runId}/events`, from the event after `last_event_id` on (rule 2). Starts at the beginning if there
-    /// is none, or one that no header can carry, which the service never issued. Returns once the service has accepted;
-    /// from then on only silence ends the stream, not its length.
+    /// `GET /runs/{runId}/events` after `last_event_id` (rule 2), or from the beginning if no header can carry that.
+    /// Returns once the service has accepted; from then on only silence ends the stream, not its length.
     pub async fn run_events(
         &self,
         who: &Credentials,
@@ -135,8 +132,7 @@ impl Client {
         sender.reported(Operation::RunEvents, attempt).await
     }
 
-    /// Sends a request without a token and reads the answer, whatever its status: `/version` is public, and
-    /// `/workspaces/current` must then be refused (rule 3).
+    /// Reads the answer whatever its status: `/version` is public, `/workspaces/current` must be refused (rule 3).
     pub async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
         let sender = &self.inner.sender;
         let attempt = async {
@@ -194,7 +190,6 @@ impl Client {
 pub struct VersionReply {
     /// The version, if the contract file's pointers find one. At most 128 bytes.
     pub version: Option<String>,
-    /// The answer's request id (rule 11).
     pub request_id: Option<String>,
 }
 
@@ -204,7 +199,6 @@ pub struct WorkspaceReply {
     pub identity: Option<String>,
     /// The record as the service returned it: compact JSON unless it is nested deeper than 127 levels, cut at 1024 bytes.
     pub record: String,
-    /// The answer's request id (rule 11).
     pub request_id: Option<String>,
 }
 
@@ -239,7 +233,6 @@ impl Answer {
         })
     }
 
-    /// The created run. An answer without a runId is an error.
     pub(super) fn created(self) -> Result<RunView, Failure> {
         let view = self.view(None)?;
         if view.run_id.is_none() {
@@ -310,7 +303,6 @@ pub struct RawAnswer {
     pub status: u16,
     /// The `Content-Type` without its parameters, in lower case.
     pub media_type: Option<String>,
-    /// Its `X-Request-ID`, if it can be shown (rule 11).
     pub request_id: Option<String>,
     /// Its body; `None` if it is larger than the contract file's `bodyBytes`.
     pub body: Option<Bytes>,
@@ -321,12 +313,10 @@ impl RawAnswer {
         (200..300).contains(&self.status)
     }
 
-    /// The body as JSON, read like every other answer; `None` if it is none, or too large.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_str(&lossy(self.body.as_ref()?)).ok()
     }
 
-    /// The version that a `/version` document names, as [`Client::version`](Client::version) would return it.
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {
         let document = serde_json::value::to_raw_value(document).ok()?;
         let version = contract.version_of(&document)?;

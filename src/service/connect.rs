@@ -26,8 +26,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct ClientConfig {
     pub base_url: BaseUrl,
-    /// The CA certificates to trust for it, PEM. They **replace** the system's; unset means the system's, of which
-    /// there must be some. Plain http needs neither.
+    /// PEM. They **replace** the system's; unset means the system's, which must exist. Plain http needs neither.
     pub ca_pem: Option<Vec<u8>>,
     /// Whether a service by plain http is spoken to in HTTP/2, without asking whether it can.
     pub h2c: bool,
@@ -55,7 +54,6 @@ pub(super) struct HttpClients {
     pub(super) calls: reqwest::Client,
     /// Separate from `calls`: those that hang can use up a connection's limit of concurrent requests.
     pub(super) checks: reqwest::Client,
-    /// The same, separate from both, and on as many connections as the streams need.
     pub(super) streams: StreamClients,
 }
 
@@ -139,7 +137,6 @@ fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError>
     })
 }
 
-/// Settings common to all clients. The call's own time limit is set by the caller.
 fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
     reqwest::Client::builder()
         .https_only(base_url.is_https())
@@ -183,7 +180,6 @@ impl HttpPool {
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
-    /// The set for this origin and CA; all else in `config` is the same for the whole process.
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));
@@ -200,9 +196,8 @@ impl HttpPool {
 
 type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
 
-/// The clients for the event streams of one service. A client of the HTTP library has one connection of HTTP/2, and
-/// silently queues what exceeds the service's limit (`SETTINGS_MAX_CONCURRENT_STREAMS`), which it doesn't tell: so the
-/// contract file names it. With HTTP/1.1 each stream has a connection of its own, whichever client it uses.
+/// A client of the HTTP library has one connection of HTTP/2, and silently queues what exceeds the service's limit
+/// (`SETTINGS_MAX_CONCURRENT_STREAMS`): so the contract file names it. With HTTP/1.1 each stream has its own.
 pub(super) struct StreamClients {
     most: usize,
     build: Build,
@@ -311,7 +306,6 @@ mod tests {
     }
 
     fn stream_clients() -> StreamClients {
-        // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = || {
             let client = reqwest::Client::builder().tls_certs_only([]).build();

@@ -27,7 +27,6 @@ pub enum Illegal {
     WorkspaceId,
 }
 
-/// A text that a header and a log line can carry: 1 to `most` visible ASCII characters.
 pub(super) fn visible_ascii(bytes: &[u8], most: usize) -> Option<&str> {
     let fits = (1..=most).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(bytes).ok().filter(|_| fits)
@@ -39,7 +38,6 @@ pub struct Token(SecretString);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// What is wrong, and the remedy.
     #[error("{0}")]
     Malformed(&'static str),
     #[error("the token has {bytes} bytes, more than the {TOKEN_BYTES} that a header carries")]
@@ -129,15 +127,13 @@ pub struct Credentials {
     pub workspace_id: Option<WorkspaceId>,
 }
 
-/// Keeps RFC 3986's unreserved characters and encodes all others: also the colon, so that an identifier that ends in
-/// `:cancel` is never taken for a cancellation.
+/// RFC 3986's unreserved characters. The colon is encoded: an id that ends in `:cancel` must be no cancellation.
 pub(super) const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A run's identifier as issued by the service, fit to be one segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(String);
 

@@ -1,19 +1,7 @@
-//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of docs/service.md.
-//!
-//! Each of the six operations of a [`Client`] makes **one attempt** and returns its result, or a
-//! [`Failure`](crate::decide::failure::Failure): retries are policy. An [`EventStream`] is resumed by opening another
-//! with its last event's id.
-//!
-//! # Guarantees
-//! - The token is sent only to an allow-listed address, over https except for loopback; no redirect is followed and no
-//!   proxy is taken from the environment (`HTTPS_PROXY` has no effect).
-//! - No error, log line or returned value contains the token, even if the service echoes it, nor the tokens that it
-//!   replaced ([`text`] has the limits; rule 7).
-//! - Every answer is bounded in size and time, nothing is decompressed, and texts to be shown are on one line.
-//! - The `X-Request-ID` of every answer is kept (rule 11).
-//!
-//! # Caveats
-//! A call whose future is dropped may have reached the service: treat it as a lost answer.
+//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of docs/service.md. Each operation of
+//! a [`Client`] makes **one attempt**: retries are policy. The token goes only to an allow-listed address, over https
+//! but for loopback, by no redirect and no proxy of the environment; nothing returned or logged contains it (rule 7;
+//! [`text`] has the limits). A call whose future is dropped may have reached the service: a lost answer.
 
 mod base_url;
 mod client;

@@ -57,7 +57,6 @@ const NO_FILE: [i32; 2] = [23, 24];
 const COMPRESSED: &str = "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands before the service leave its answers as they are";
 pub(super) const REST_LOST: &str = "failed to receive the rest";
 
-/// The service's six operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     Version,
@@ -204,7 +203,6 @@ fn unsendable(error: impl Error + 'static) -> Failure {
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) at: Instant,
-    /// The whole limit, for messages.
     pub(super) seconds: u64,
 }
 
@@ -253,7 +251,6 @@ impl Head {
         self.media_type.as_deref() == Some(name)
     }
 
-    /// The failure to understand an answer that is no error.
     pub(super) fn unreadable(&self, defect: &str, cause: Cause<'_>) -> Failure {
         let status = self.status.as_u16();
         let text = format!("failed to read the service's answer (HTTP {status}): {defect}");
@@ -316,7 +313,7 @@ fn problem(bare: &Failure, status: u16, body: &[u8], redactor: &Redactor) -> Opt
     })
 }
 
-/// The failure to send a request or to get an answer's head. The URL, which reqwest keeps, is dropped.
+/// The URL, which reqwest keeps, is dropped.
 fn unanswered(error: reqwest::Error) -> Failure {
     let error = error.without_url();
     if error.is_builder() {
@@ -354,7 +351,6 @@ impl Sender {
         Deadline::after(self.contract.timeouts().request_seconds)
     }
 
-    /// Reports an attempt to the observer and the log when it is over.
     pub(super) async fn reported<T>(
         &self,
         operation: Operation,
@@ -460,8 +456,7 @@ static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 /// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
 const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The delay that the service asks for, unclamped; zero for a date in the past. A date is from the service's clock: it is
-/// compared with the answer's own `Date`; without one, with `wall`, the local wall clock.
+/// Unclamped; zero for a past date. A date is from the service's clock: compared with the answer's `Date`, else `wall`.
 fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,7 +1,4 @@
-//! Server-sent events, decoded without I/O: bytes in, items out.
-//!
-//! `sse-stream` 0.3.0 ends at invalid UTF-8, and its buffers grow without bound: caps can't be added around it, since the
-//! line is buffered inside.
+//! Server-sent events, decoded without I/O. (`sse-stream` 0.3.0 ends at invalid UTF-8, and buffers without bound.)
 
 use std::time::Duration;
 
@@ -38,11 +35,9 @@ pub const ID_BYTES: usize = 256;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Position of the next byte in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Beginning(usize),
-    /// Before a line's first byte.
     LineStart,
     /// After a CR: an LF belongs to it.
     AfterCr,
@@ -130,7 +125,6 @@ impl Decoder {
         self.retry
     }
 
-    /// Bytes allocated for what is not complete yet.
     #[cfg(test)]
     pub(super) fn buffered(&self) -> usize {
         let data = self.block.data.as_ref().map_or(0, Vec::capacity);
@@ -177,7 +171,6 @@ impl Decoder {
         item
     }
 
-    /// Reads one line of a block.
     fn field(&mut self, line: &[u8]) -> Option<StreamItem> {
         let (name, value) = match line.iter().position(|&byte| byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),

@@ -21,15 +21,9 @@ use super::text::{Redactor, one_line};
 // An id that the decoder keeps must fit where it is stored as resume position.
 const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
 
-/// An open event stream (rule 2).
-///
-/// # Guarantees
-/// - `next` may be dropped at any time, for example in a `select!`: no event is lost, and the idle time continues.
-/// - The id to resume from is never ahead of the returned items.
-/// - After the end or an error, `next` is `Ok(None)`.
-///
-/// # Errors
-/// A connection that is cut, and silence of the contract file's `streamIdleSeconds`: not one byte, not even a comment.
+/// An open event stream (rule 2). `next` may be dropped at any time, as in a `select!`: no event is lost, and the idle
+/// time continues. The id to resume from is never ahead of the returned items. Errors are a cut connection and silence
+/// of the contract file's `streamIdleSeconds` (not one byte, not even a comment); then `next` is `Ok(None)`.
 pub struct EventStream {
     /// What is still to come: not the answer, whose address and headers are not needed for hours. `None` after the end.
     body: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
@@ -37,7 +31,6 @@ pub struct EventStream {
     received: Bytes,
     decoder: Decoder,
     redactor: Arc<Redactor>,
-    /// End of the stream unless a byte is received before.
     idle: Deadline,
     /// Its place on a connection; after `body`, which uses it.
     _place: Place,
@@ -97,12 +90,10 @@ impl EventStream {
         }
     }
 
-    /// The id to resume from, by the items returned so far; `None` means from the beginning.
     pub fn last_event_id(&self) -> Option<&str> {
         self.decoder.last_event_id()
     }
 
-    /// The delay before a reconnect that the service asked for, clamped to 1 s to 5 min.
     pub fn retry(&self) -> Option<Duration> {
         self.decoder.retry()
     }

@@ -1,17 +1,7 @@
 //! Makes texts of the service fit to be shown: bounded, on one line, and without the secrets that it echoes (rule 7).
-//!
-//! Every text of an answer passes the client's [`Redactor`] before it is cut: half a token would no longer be found.
-//!
-//! # Guarantees
-//! - The latest eight tokens of a client are found: the one in use, and those before a rotation.
-//! - Each is found verbatim, percent-encoded, escaped as in JSON, and in base64 (both alphabets, at any position of the
-//!   encoded text, with or without `Bearer` before it).
-//! - From texts for a person, strings that look like a model provider's key are removed, too.
-//!
-//! # Caveats
-//! A part of a token is not found, nor one in another encoding (hexadecimal, reversed, spread over two events): a
-//! holder of a secret who intends to show it can. A new client, after a start or for another CA, does not have the
-//! tokens of the previous one.
+//! Each passes the client's [`Redactor`] before it is cut: half a token would not be found. A client's latest eight
+//! tokens are found: plain, percent-encoded, as in JSON, and in base64 (both alphabets, any position). Not found: a
+//! part of one, another encoding, and the tokens of a previous client, from before a start or with another CA.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -36,8 +26,7 @@ const FINDABLE_BYTES: usize = 8;
 const PROVIDER_KEY_BYTES: usize = 16;
 const REDACTED: &str = "[redacted]";
 
-/// One per client, not per process: otherwise anyone with permission to write one namespace's Secret could have a word
-/// of their choice removed from every other namespace's answers.
+/// One per client: else whoever writes one namespace's Secret could remove a word from every other's answers.
 pub(super) struct Redactor {
     contract: Arc<Contract>,
     known: Mutex<Arc<Known>>,
@@ -85,7 +74,6 @@ impl Redactor {
         forms.any(|form| text.contains(form.expose_secret()))
     }
 
-    /// A text for a person, without tokens and without strings that look like a provider's key.
     pub(super) fn text(&self, text: &str) -> String {
         let mut text = self.without_provider_keys(text);
         for form in &self.known().forms {
@@ -101,8 +89,7 @@ impl Redactor {
         Arc::clone(&lock(&self.known))
     }
 
-    /// A key begins a word with one of the contract file's prefixes, continues for 16 characters or more, and has a
-    /// digit among them, as few words for people do.
+    /// A word that begins with a prefix of the contract file and goes on for 16 characters or more, a digit among them.
     fn without_provider_keys(&self, text: &str) -> String {
         let prefixes = self.contract.provider_key_prefixes();
         let mut kept = String::with_capacity(text.len());
@@ -171,7 +158,6 @@ fn base64_within(token: &str, offset: usize) -> [Zeroizing<String>; 2] {
     ]
 }
 
-/// Bytes of a message for a person.
 pub(super) const MESSAGE_BYTES: usize = 512;
 /// Maximum characters of a request id; a longer one is dropped.
 const REQUEST_ID_BYTES: usize = 128;

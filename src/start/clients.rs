@@ -48,12 +48,10 @@ type Pool = legacy::Client<TimeoutConnector<HttpsConnector<HttpConnector>>, Body
 /// Requests that may wait for the connection; kube's own limit.
 const REQUESTS_WAITING: usize = 1024;
 
-/// Client of the cluster that the environment names, for a short command.
 pub(crate) async fn plain_client() -> Result<kube::Client, Failed> {
     kube::Client::try_from(cluster(READ_TIMEOUT).await?).map_err(failed(CLIENT))
 }
 
-/// The cluster that the environment names, with the names and limits of all our clients.
 async fn cluster(read_timeout: Duration) -> Result<kube::Config, Failed> {
     let config = kube::Config::infer().await;
     let mut config = config.map_err(failed(CLUSTER))?;
@@ -107,12 +105,9 @@ pub(super) async fn client(
     two_connections(&config, read_timeout, metrics).map_err(failed(CLIENT))
 }
 
-/// A client whose requests share one connection over HTTP/2, and its watches another. kube's own speaks HTTP/1.1 only:
-/// each request in flight has a connection to itself. If the API server, or a proxy before it, doesn't speak HTTP/2, this
-/// one does the same.
-///
-/// An API server under load sends little more than a hundred frames a second on a connection. Amid the answers to writes
-/// a watch then falls behind by tens of seconds, and the server ends it again and again as too slow.
+/// A client whose requests share one connection over HTTP/2, and its watches another: an API server under load sends
+/// little more than a hundred frames a second on one, so that behind the answers to writes a watch is late by tens of
+/// seconds, and is ended as too slow. Without HTTP/2 each request in flight has a connection to itself.
 fn two_connections(
     config: &kube::Config,
     read_timeout: Duration,

@@ -16,8 +16,7 @@ use crate::cli::ControllerArgs;
 /// Minimum number of files for other uses than streams: the API server, the Lease, scrapes, checks and calls.
 const RESERVED_FILES: u64 = 96;
 
-/// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
-/// names the wrong one, by its position: it may contain a password.
+/// Each `--allowed-base-url` is first parsed alone: an error names it by its position, as it may hold a password.
 fn allow_list(args: &ControllerArgs) -> Result<AllowList, Failed> {
     let insecure = args.plain_http.allow_insecure_http;
     AllowList::parse(&args.base_url, insecure).map_err(failed("use --base-url"))?;
@@ -42,7 +41,6 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
         .map_err(failed("use --base-url"))?;
-    // Without duplicates.
     let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
         process: process_name(),
@@ -95,8 +93,7 @@ fn streams_within(limit: u64, wanted: usize) -> usize {
     wanted.min(left)
 }
 
-/// Unique name of this process. The Pod's name lets a person find it; the random part differs after a restart of the
-/// container, which keeps the Pod's name but loses the memory.
+/// The Pod's name is for people; the random part differs after a restart of the container, which loses the memory.
 fn process_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
     format!("{host}/{}", uuid::Uuid::new_v4())

@@ -136,8 +136,7 @@ fn start_logging(args: &ControllerArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether an event's text may be an answer of the API server: kube's client warns with the whole of one that it can't
-/// decode, and a workload may be in it.
+/// kube's client warns with the whole of an answer that it can't decode, and a workload may be in it.
 fn may_show_an_answer(event: &Metadata<'_>) -> bool {
     event.target() == "kube_client::client" && *event.level() == Level::WARN
 }
@@ -189,7 +188,6 @@ impl Election {
         Ok((Self { running, resign }, leading))
     }
 
-    /// Waits until this process has lost the Lease; forever without an election.
     async fn lost(&mut self) -> Lost {
         match (&mut self.running).await {
             Ok(Err(lost)) => lost,

@@ -17,12 +17,10 @@ use super::{
 };
 use crate::api::RunStatus;
 
-/// Decides the next status and effect for one Run.
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
     let facts = Facts::of(inputs);
     let mut decision = next(&facts);
     let before = facts.status();
-    // No status is written for a deleted object.
     if !inputs.deleted_without_release {
         let after = decision.status.as_ref().unwrap_or(before);
         let (contract, now) = (inputs.contract, inputs.now);

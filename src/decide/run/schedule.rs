@@ -19,7 +19,6 @@ use crate::decide::{
 
 use super::status::{RemoteState, shown, still_stale};
 
-/// The effect that is due, or the time at which the next one is.
 pub(crate) fn next_effect(facts: &Facts<'_>, remote: &RemoteState, run_id: &str) -> Decision {
     if remote.cancel_cause == Some(CancelCause::Deletion)
         && let Some(events) = deletion_done(facts, remote)

@@ -1,5 +1,4 @@
-//! The status that a decision writes, and the state of a run at the service: the mirrored one, the requested one, and
-//! whether the mirror is stale.
+//! The status that a decision writes, and a run at the service: the mirrored state, the requested one, staleness.
 
 use std::time::Duration;
 
@@ -29,7 +28,6 @@ impl<'a> Facts<'a> {
         self.with_conditions(self.status().clone(), conditions)
     }
 
-    /// `status` with these conditions and the values in force.
     pub(crate) fn with_conditions(
         &self,
         mut status: RunStatus,
@@ -85,7 +83,6 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// State of a run at the service, combined with the requested state.
 pub(crate) struct RemoteState {
     pub(crate) class: Option<StateClass>,
     pub(crate) cancel_cause: Option<CancelCause>,

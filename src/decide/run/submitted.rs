@@ -159,7 +159,6 @@ fn synced(facts: &Facts<'_>, mut full: RunStatus) -> RunStatus {
     full
 }
 
-/// Returns the status to write now, or the time at which it is written.
 fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
     let stored = facts.status();
     let mut rest = RunStatus {
@@ -181,7 +180,6 @@ fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Ti
     (None, Some(due))
 }
 
-/// Whether two statuses show the same kind of failure and the same conditions.
 fn same_failure(a: &RunStatus, b: &RunStatus) -> bool {
     let error = |s: &RunStatus| {
         let error = s.last_error.as_ref();

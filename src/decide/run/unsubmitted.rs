@@ -163,7 +163,6 @@ fn is_awaited(facts: &Facts<'_>, session: &Session, reason: Reason) -> bool {
         && needs_workspace(facts.run, Some(&session.resolved.base_url))
 }
 
-/// The decision while a call is due and the Workspace's calls are paused.
 fn paused(facts: &Facts<'_>) -> Option<Decision> {
     let over = facts.pause_over()?;
     Some(Decision {
@@ -277,7 +276,6 @@ fn take_over(facts: &Facts<'_>, intent: &Intent) -> Decision {
     write_intent(facts, next, kept && facts.not_created())
 }
 
-/// The failure of the create, if its next attempt is not due yet.
 fn waits_for_retry<'a>(facts: &Facts<'a>) -> Option<&'a CallFailures> {
     let failed = facts.failures_of(Call::Create)?;
     let due = facts.next_attempt(failed) <= facts.now && !facts.awaits_another_session();

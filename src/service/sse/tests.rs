@@ -215,7 +215,6 @@ fn an_endless_comment_takes_no_room_and_discards_nothing() {
     assert_eq!(items(SMALL, stream.as_bytes()), [event("message", "a")]);
 }
 
-/// Lines that a stream may hold, and bytes that none should.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => "(data|id|event|retry|x)(: ?|)[a-z0-9 ]{0,20}".prop_map(String::into_bytes),
