@@ -77,6 +77,7 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
     }
 }
 
+/// Whether the reconcile of this version panicked.
 fn left_alone(entry: &RunEntry, version: Option<&String>) -> bool {
     let panicked = entry.with(|state| {
         let panicked = state.panicked_at_version.as_ref();
@@ -106,6 +107,7 @@ fn alone<T>(
     caught(turns).map(|ended| ended.map_err(left_alone))
 }
 
+/// State that the turns of a reconcile share.
 struct Reconcile<'a> {
     ctx: &'a Arc<Context>,
     entry: &'a Arc<RunEntry>,
@@ -133,18 +135,21 @@ impl Reconcile<'_> {
     /// One turn. `None`: another follows at once.
     async fn turn(&mut self) -> Result<Option<Action>, WriteError> {
         let (ctx, entry) = (self.ctx, self.entry);
-        // A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
+        // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
         if !ctx.leading.holds() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
+        // 2. Decide, by the newest version of the object and the present state of all else.
         let Some(decided) = self.decide() else {
             return Ok(Some(Action::await_change()));
         };
         let step = &decided.turn.step;
+        // 3. Open or close the event stream, and publish the Events of what the status shows.
         streams::follow(ctx, entry, &decided);
         if !matches!(step, Step::WriteStatus { .. }) {
             self.publish(&decided.turn.events);
         }
+        // 4. One write, one read, or a call that begins or waits for its place.
         if matches!(step, Step::ReadLive | Step::Act(_)) && !ctx.may_begin() {
             return Ok(Some(Action::requeue(leader::AGAIN)));
         }
