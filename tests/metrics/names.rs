@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use run_operator::controller::metrics::{Metrics, ReconcileResult};
+use run_operator::controller::metrics::Metrics;
 use serde_json::Value;
 
 use test_support::tools;
@@ -83,7 +83,7 @@ pub(crate) fn hold(expressions: &[String]) -> BTreeSet<String> {
 #[test]
 fn prometheus_reads_every_series() {
     let metrics = Metrics::new();
-    metrics.reconciled("run", ReconcileResult::Conflict, Duration::from_millis(5));
+    metrics.reconciled("run", "conflict", Duration::from_millis(5));
     metrics.set_leader("run-operator", true);
     let text = metrics.encode().unwrap();
     let said = tools::run("promql", &["openmetrics"], &text);

@@ -79,6 +79,7 @@ fn an_address_off_the_list_is_refused(#[case] text: &str) {
 #[case("http://localhost.")]
 #[case("http://evil.localhost")]
 #[case("http://169.254.169.254/latest/meta-data")]
+#[case("http://0xa9fea9fe/latest/meta-data")]
 #[case("http://[::ffff:169.254.169.254]/latest")]
 #[case("http://[::127.0.0.1]:8080")]
 #[case("http://127.0.0.1.nip.io:8080")]
@@ -173,6 +174,12 @@ fn insecure_http_needs_both_the_flag_and_the_allow_list() {
     assert!(BaseUrl::parse("http://runs.test/v1", &allowed).is_ok());
     assert!(BaseUrl::parse("http://other.test/v1", &allowed).is_err());
     assert!(AllowList::parse(["http://runs.test"], false).is_err());
+}
+
+#[test]
+fn an_empty_list_allows_nothing() {
+    let url = BaseUrl::parse("https://runs.example.com", &AllowList::default());
+    assert!(matches!(url, Err(BaseUrlError::NotAllowed { .. })));
 }
 
 /// Found by fuzzing: such an address doesn't fit into the status, and its write would be refused.
