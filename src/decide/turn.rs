@@ -64,6 +64,7 @@ pub enum Step {
     ReadLive,
     WriteStatus {
         status: Box<RunStatus>,
+        /// Number of the events received by this process that it shows.
         shown: usize,
     },
     Act(Effect),
@@ -77,8 +78,9 @@ pub enum Step {
 pub enum Outcome<V> {
     /// It was written; the object is this version now.
     Written(Arc<V>),
-    /// It was written, and the object was removed by it.
+    /// The write removed the object, or began its deletion: there is no version to go on with.
     Removed,
+    /// There was no such object any more.
     Gone,
 }
 

@@ -91,7 +91,8 @@ fn shared(place: &ResolvedWorkspace, workspace: &WorkspaceState) -> Arc<Resolved
     same.map_or_else(|| Arc::new(place.clone()), Arc::clone)
 }
 
-/// `work` is told how many before it ended unasked; `on_end`, if this one does, whether it panicked. False: one is running.
+/// Starts the task of a Run's stream; false if one is running. `work` takes the number of tasks before it that ended
+/// unasked. If this one does too, `on_end` is told whether it panicked.
 fn start<F>(
     entry: &Arc<RunEntry>,
     work: impl FnOnce(u32) -> F,
