@@ -1,4 +1,4 @@
-//! What goes into a URL or a header, a line each: base URL, runId, idempotency key, workspace's id, token, event's
+//! What goes into a URL or a header, a line each: base URL, runID, idempotency key, workspace's id, token, event's
 //! id (which may have more lines).
 
 use percent_encoding::percent_decode_str;
@@ -62,7 +62,7 @@ fn credentials(workspace: &str, token: &str) -> Option<Credentials> {
     })
 }
 
-/// A runId is one segment wherever it goes, and can be read back out of it.
+/// A runID is one segment wherever it goes, and can be read back out of it.
 fn one_segment(base: &BaseUrl, who: &Credentials, run_id: &RunId, event: &str) {
     let segment = run_id.segment().to_string();
     assert!(

@@ -33,7 +33,7 @@ async fn check(args: &ContractCheckArgs) -> Result<End, ToolError> {
         ReportFormat::Text => text(&target, &findings),
         ReportFormat::Json => {
             let document = json!({
-                "baseUrl": target.base_url.as_str(),
+                "baseURL": target.base_url.as_str(),
                 "contract": target.contract_file,
                 "good": good,
                 "checks": findings,

@@ -63,7 +63,7 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::Restored => {
             "Retry: it submits a new run or, with `spec.idempotencyKey`, [finds the old one](keys.md). Where \
-             the status has the old runId: create a new Run."
+             the status has the old runID: create a new Run."
         }
         Reason::KeyInUse => {
             "Wait for the other Run to end, or delete it; this one then resumes automatically, and [finds its \
@@ -80,7 +80,7 @@ pub fn markdown(reason: Reason) -> &'static str {
              `deletionPolicy: Orphan`."
         }
         Reason::BodyChanged => "Create a new Run.",
-        Reason::RunIdConflict => "Ask the service's support which of the two is this object's.",
+        Reason::RunIDConflict => "Ask the service's support which of the two is this object's.",
         Reason::CancelRefused => {
             "Read the message. To release the object without it, set `deletionPolicy: Orphan`."
         }
@@ -117,8 +117,8 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Put the service's access token into the Secret, and replace the provider key if others could read \
              it."
         }
-        Reason::CaInvalid => "Correct the Secret that `spec.caSecretRef` names.",
-        Reason::BaseUrlNotAllowed => {
+        Reason::CAInvalid => "Correct the Secret that `spec.caSecretRef` names.",
+        Reason::BaseURLNotAllowed => {
             "Delete the Workspace and create it again with another base URL, because it can't be edited; or \
              start the operator with this one as `--base-url`, or as one more `--allowed-base-url`."
         }
@@ -126,7 +126,7 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Review the change of contract, then add the version to the [contract \
              file](contract.md#review-a-change-of-contract)."
         }
-        Reason::WorkspaceMismatch => "Check `spec.workspaceId` and the token.",
+        Reason::WorkspaceMismatch => "Check `spec.workspaceID` and the token.",
     }
 }
 

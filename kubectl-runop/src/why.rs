@@ -133,7 +133,7 @@ fn secret_to_read<'a>(
     status: Option<&WorkspaceStatus>,
 ) -> Option<(&'a str, &'a str)> {
     match Reason::named(&condition(status)?.reason)? {
-        Reason::CaInvalid => spec.ca_secret(),
+        Reason::CAInvalid => spec.ca_secret(),
         reason => is_of_secret(reason).then(|| spec.token_secret()),
     }
 }
@@ -330,7 +330,7 @@ fn causes_of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
 fn error_line(error: &LastError, now: Timestamp) -> String {
     let message = error.message.trim_end_matches('.');
     let id = error.request_id.as_deref();
-    let next = error.next_attempt.as_ref();
+    let next = error.next_attempt_time.as_ref();
     let parts = [
         Some(format!("{}: {message}", error.code)),
         error.http_status.map(|status| format!("HTTP {status}")),

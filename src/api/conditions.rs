@@ -102,8 +102,8 @@ words! {
         IdentityChanged,
         /// The spec yields another body than that of the intent.
         BodyChanged,
-        /// The service returned another runId than the known one.
-        RunIdConflict,
+        /// The service returned another runID than the known one.
+        RunIDConflict,
         Active,
         Cancelling,
         CancelRefused,
@@ -125,8 +125,8 @@ words! {
         TokenMalformed,
         /// The token looks like the key of a model provider (rule 6).
         TokenIsProviderKey,
-        CaInvalid,
-        BaseUrlNotAllowed,
+        CAInvalid,
+        BaseURLNotAllowed,
         VersionAccepted,
         VersionNotAccepted,
         Identified,
@@ -206,7 +206,7 @@ pub struct LastError {
     #[schemars(range(min = 100, max = 999))]
     pub http_status: Option<i32>,
     /// The request's id, for support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "requestID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
     /// Whether the operator retries automatically.
@@ -221,7 +221,7 @@ pub struct LastError {
     pub attempts: i64,
     /// Time of the next attempt; absent if none is planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_attempt: Option<Time>,
+    pub next_attempt_time: Option<Time>,
 }
 
 /// A timestamp as the API server stores it: a written time equals the one that is read back.

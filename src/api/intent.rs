@@ -37,7 +37,7 @@ pub struct Intent {
 #[serde(rename_all = "camelCase", from = "StoredEnd")]
 pub struct End {
     /// The service's identifier; absent if the Run ended without a run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "runID", default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     pub phase: Phase,
     pub reason: Reason,
@@ -47,6 +47,7 @@ pub struct End {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredEnd {
+    #[serde(rename = "runID")]
     run_id: Option<String>,
     phase: Phase,
     reason: String,

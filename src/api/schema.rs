@@ -53,12 +53,12 @@ pub(super) fn one_way_cancel() -> Rule {
     )
 }
 
-/// `suspend` can't be set once there is a runId. A rule of the root, since it reads the status; and
-/// a transition, since otherwise the write of the runId to a Run created suspended would be refused too.
+/// `suspend` can't be set once there is a runID. A rule of the root, since it reads the status; and
+/// a transition, since otherwise the write of the runID to a Run created suspended would be refused too.
 pub(super) fn suspend_before_submission() -> Rule {
     refuse(
         "spec.suspend",
-        "!has(oldSelf.status) || !has(oldSelf.status.runId) \
+        "!has(oldSelf.status) || !has(oldSelf.status.runID) \
          || !(has(self.spec.suspend) && self.spec.suspend) \
          || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
             .to_owned(),

@@ -14,7 +14,7 @@ use super::{Reason, WorkspaceKind, limits, schema};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::write_once("runId", "create a new Run for another run"),
+    schema::write_once("runID", "create a new Run for another run"),
     schema::write_once("workspace", "create a new Run for another Workspace")
 ]))]
 pub struct RunStatus {
@@ -34,7 +34,7 @@ pub struct RunStatus {
     #[schemars(length(max = limits::MAX_STATE))]
     pub state: Option<String>,
     /// The service's identifier of the run. Written once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "runID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_RUN_ID))]
     pub run_id: Option<String>,
     /// The idempotency key that the run was submitted with.
@@ -82,7 +82,7 @@ pub struct RunStatus {
     #[schemars(length(max = limits::MAX_RETRY))]
     pub handled_retry: Option<String>,
     /// The `X-Request-ID` of the latest relevant answer, for support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "requestID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
     /// The service's last events, at most 10, oldest first.
@@ -94,7 +94,7 @@ pub struct RunStatus {
     #[schemars(range(min = 0))]
     pub event_count: Option<i64>,
     /// The id of the last event received; the event stream resumes after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "lastEventID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_EVENT_ID))]
     pub last_event_id: Option<String>,
     /// The latest error; absent if the last call succeeded.
@@ -103,7 +103,7 @@ pub struct RunStatus {
     /// The answer that ended the submission, if one did. A retry removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// The conditions: Accepted (the service returned a runId), Synced (this status is up to date), Finished
+    /// The conditions: Accepted (the service returned a runID), Synced (this status is up to date), Finished
     /// (the run has ended, in whatever way), Complete (it succeeded), Failed (it failed), Ready (the
     /// requirement of GitOps health), Reconciling (the operator is working towards Ready), Stalled (a
     /// person has to act).
@@ -163,6 +163,7 @@ pub struct ResolvedWorkspace {
     #[schemars(length(max = limits::MAX_UID))]
     pub uid: String,
     /// The base URL in force, version segment included.
+    #[serde(rename = "baseURL")]
     #[schemars(length(max = limits::MAX_BASE_URL))]
     pub base_url: String,
     /// The workspace of the service that the token acts for; absent if the service doesn't report it.

@@ -46,8 +46,8 @@ use super::{limits, names, schema};
         "description": "Time since the object was created."}"#
 )]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::immutable("baseUrl", "create a new Workspace for another URL, and name it in new Runs"),
-    schema::immutable("workspaceId", "create a new Workspace for another id, and name it in new Runs")
+    schema::immutable("baseURL", "create a new Workspace for another URL, and name it in new Runs"),
+    schema::immutable("workspaceID", "create a new Workspace for another id, and name it in new Runs")
 ]))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceSpec {
@@ -55,12 +55,12 @@ pub struct WorkspaceSpec {
     /// `https://runs.example.com/api/v1`: http or https, without user, query or fragment, at most 512
     /// characters. Unset: the operator's `--base-url`. It must be on the operator's allow-list.
     /// Immutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "baseURL", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_BASE_URL), regex(pattern = schema::BASE_URL))]
     pub base_url: Option<String>,
     /// Sent as `X-Service-Workspace-ID`; the service checks it against the token, so that a mistake is
     /// found: visible ASCII, at most 255 characters. Unset: not sent. Immutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
     // Rule 4.
     #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,
@@ -119,7 +119,7 @@ pub struct WorkspaceStatus {
     #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
     /// The base URL in force.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "baseURL", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_BASE_URL))]
     pub base_url: Option<String>,
     /// The API version that the service reports.
@@ -138,7 +138,7 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
     /// The `X-Request-ID` of the latest relevant answer, for support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "requestID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
     /// The conditions: `VersionVerified` (the service's API version is accepted), Authenticated (the service
@@ -183,8 +183,8 @@ impl WorkspaceSpec {
            spec.workspaceRef with kind: ClusterWorkspace."
 )]
 #[schemars(extend("x-kubernetes-validations" = [
-    schema::immutable("baseUrl", "create a new ClusterWorkspace for another URL, and name it in new Runs"),
-    schema::immutable("workspaceId", "create a new ClusterWorkspace for another id, and name it in new Runs")
+    schema::immutable("baseURL", "create a new ClusterWorkspace for another URL, and name it in new Runs"),
+    schema::immutable("workspaceID", "create a new ClusterWorkspace for another id, and name it in new Runs")
 ]))]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterWorkspaceSpec {

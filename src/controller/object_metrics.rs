@@ -49,7 +49,7 @@ fn add(counts: &mut Counts, of: &'static str) {
 struct RunCounts {
     phases: Counts,
     stalled: Counts,
-    /// Runs that may have a run whose `runId` is not known.
+    /// Runs that may have a run whose `runID` is not known.
     in_doubt: usize,
     oldest_doubt: Option<Timestamp>,
 }

@@ -165,9 +165,9 @@ impl Row {
         }
     }
 
-    /// A submitted Run can be blocked, too (the service returned another runId): its phase stays.
+    /// A submitted Run can be blocked, too (the service returned another runID): its phase stays.
     fn blocked(status: &RunStatus, why: &Why) -> Self {
-        // The runId of a restored status is another object's.
+        // The runID of a restored status is another object's.
         if status.run_id.is_none() || why.reason == Reason::Restored {
             return Self::pending(why);
         }

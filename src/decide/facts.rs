@@ -1,4 +1,4 @@
-//! The facts of a decision. A Run's place is in `status.workspace` once there is a runId: the API server rejects every
+//! The facts of a decision. A Run's place is in `status.workspace` once there is a runID: the API server rejects every
 //! change of it. Before that, the intent in the object and the one that this process wrote must both name it: an edit
 //! can make a Run wait, but can't send it elsewhere (after a restart only the object's is left: docs/limits.md). Never
 //! the Workspace's status or the session: they hold the present state, not the agreed one.
@@ -192,7 +192,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
+    /// The runID: from the status, else from the answer that is not stored yet, else from the intent.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.trusted_status()
             .and_then(|s| s.run_id.as_deref())

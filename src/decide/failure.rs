@@ -291,7 +291,7 @@ impl FailedCall {
             message: cut(&failure.message, MAX_ERROR).to_owned(),
             time: whole_seconds(wall),
             attempts: i64::from(attempts),
-            next_attempt: None,
+            next_attempt_time: None,
         }
     }
 

@@ -18,7 +18,7 @@ pub struct Memory {
     /// The intent as this process last wrote it; used to restore an annotation that a replace stripped.
     pub intent: Option<Intent>,
     pub submission: Submission,
-    /// The runId, from the answer until it is in the status.
+    /// The runID, from the answer until it is in the status.
     pub run_id: Option<String>,
     pub reading: Option<Reading>,
     /// A GET has shown that the run has ended.
@@ -324,7 +324,7 @@ impl Memory {
         self.event_buffer.hint();
     }
 
-    /// Keeps the runId of an answer, to detect one that differs from the status.
+    /// Keeps the runID of an answer, to detect one that differs from the status.
     fn answered_for(&mut self, view: &RunView) {
         if view.run_id.is_some() {
             self.run_id.clone_from(&view.run_id);
@@ -362,13 +362,13 @@ fn in_a_row(before: u32, again: bool) -> u32 {
     if again { before.saturating_add(1) } else { 0 }
 }
 
-/// Refuses an answer to a create without a usable runId: it proves nothing and may hide a run.
+/// Refuses an answer to a create without a usable runID: it proves nothing and may hide a run.
 fn identified(view: RunView) -> Result<RunView, Failure> {
     let id = view.run_id.as_deref().unwrap_or_default();
     if !id.is_empty() && fits(id, MAX_RUN_ID) {
         return Ok(view);
     }
-    let message = "it names no runId of 1 to 512 bytes";
+    let message = "it names no runID of 1 to 512 bytes";
     Err(Failure {
         request_id: view.request_id,
         ..Failure::new(FailureKind::Unreadable, message)

@@ -191,7 +191,7 @@ pub(crate) fn unreadable_intent() -> Why {
     Why::new(Reason::SubmissionUnknown, message)
 }
 
-/// A runId without intent and Workspace: this operator did not write it.
+/// A runID without intent and Workspace: this operator did not write it.
 pub(crate) fn place_unknown(run_id: &str) -> Why {
     let message = format!(
         "The status names the run {}, but neither the status nor the annotation run-operator.dev/intent records where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
@@ -227,7 +227,7 @@ pub(crate) fn run_id_conflict(facts: &Facts<'_>, known: &str, other: &str) -> Wh
     let message = format!(
         "The service answered with the run {other} for an object whose run is {known}; nothing is cancelled. Ask the service's support which of the two is this object's.{beside}"
     );
-    Why::new(Reason::RunIdConflict, message)
+    Why::new(Reason::RunIDConflict, message)
 }
 
 pub(crate) fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Why {

@@ -90,7 +90,7 @@ fn call_failed(failed: &FailedCall, secret: &str) -> Why {
             &format!("Put a valid token into the {secret}; it is picked up automatically.")
         }
         Reason::WorkspaceMismatch => {
-            "The token may not act for this workspace; check spec.workspaceId and the token."
+            "The token may not act for this workspace; check spec.workspaceID and the token."
         }
         Reason::ContractViolation if failed.class == Class::Unreadable => {
             "Check the base URL and the contract file."
@@ -295,10 +295,10 @@ fn being_deleted(waits_for: &[String]) -> Why {
 fn needs_a_person(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::BaseUrlNotAllowed
+        Reason::BaseURLNotAllowed
             | Reason::TokenMalformed
             | Reason::TokenIsProviderKey
-            | Reason::CaInvalid
+            | Reason::CAInvalid
             | Reason::SecretForbidden
             | Reason::SecretKeyNotFound
             | Reason::VersionNotAccepted

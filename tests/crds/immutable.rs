@@ -36,17 +36,17 @@ fn with(kind: &str, field: &str, value: &Value) -> Value {
 )]
 #[case::idempotency_key("Run", "idempotencyKey", json!("a"), json!("b"), "create a new Run")]
 #[case::base_url(
-    "Workspace", "baseUrl", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
+    "Workspace", "baseURL", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
     "create a new Workspace"
 )]
 #[case::cluster_base_url(
-    "ClusterWorkspace", "baseUrl", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
+    "ClusterWorkspace", "baseURL", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
     "create a new ClusterWorkspace"
 )]
 #[case::cluster_workspace_id(
-    "ClusterWorkspace", "workspaceId", json!("ws-1"), json!("ws-2"), "create a new ClusterWorkspace"
+    "ClusterWorkspace", "workspaceID", json!("ws-1"), json!("ws-2"), "create a new ClusterWorkspace"
 )]
-#[case::workspace_id("Workspace", "workspaceId", json!("ws-1"), json!("ws-2"), "create a new Workspace")]
+#[case::workspace_id("Workspace", "workspaceID", json!("ws-1"), json!("ws-2"), "create a new Workspace")]
 #[tokio::test]
 async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
     #[case] kind: &str,

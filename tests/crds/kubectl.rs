@@ -15,7 +15,7 @@ async fn active(space: &Space<'_>) {
     let spec = json!({"workload": {"image": "x"}, "provider": "p", "workspaceRef": {"name": "w"}});
     space.created("Run", "active", spec).await;
     let status = json!({
-        "phase": "Active", "state": "running", "runId": "r-1",
+        "phase": "Active", "state": "running", "runID": "r-1",
         "conditions": [{
             "type": "Ready", "status": "False", "reason": "Active", "message": "The run is at the service.",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
@@ -104,7 +104,7 @@ async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
 #[case::phase("status.phase=Active", "status.phase=Pending")]
 #[case::provider("spec.provider=p", "spec.provider=q")]
 #[case::workspace("spec.workspaceRef.name=w", "spec.workspaceRef.name=v")]
-#[case::run_id("status.runId=r-1", "status.runId=r-2")]
+#[case::run_id("status.runID=r-1", "status.runID=r-2")]
 #[case::two_at_once(
     "status.phase=Active,spec.provider=p",
     "status.phase=Active,spec.provider!=p"

@@ -18,12 +18,12 @@ async fn a_fresh_object_is_seen_to_be_unobserved(#[case] kind: &str, #[case] spe
 }
 
 fn workspace(name: &str) -> Value {
-    json!({"kind": "Workspace", "name": name, "uid": "u-1", "baseUrl": "https://a.example/api/v1"})
+    json!({"kind": "Workspace", "name": name, "uid": "u-1", "baseURL": "https://a.example/api/v1"})
 }
 
 /// Proves: P-one-way, P-place
 #[rstest]
-#[case::run_id("runId", json!("r-1"), json!("r-2"), "create a new Run")]
+#[case::run_id("runID", json!("r-1"), json!("r-2"), "create a new Run")]
 #[case::workspace("workspace", workspace("a"), workspace("b"), "create a new Run")]
 #[case::later_identity("workspace", workspace("a"), json!({"identity": "i"}), "create a new Run")]
 #[tokio::test]
@@ -67,7 +67,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
 #[rstest]
 #[case::phase(json!({"phase": "Paused"}), "status.phase", "supported values")]
 #[case::observed_generation(json!({"observedGeneration": -2}), "status.observedGeneration", "greater than or equal to -1")]
-#[case::run_id(json!({"runId": ""}), "status.runId", "at least 1 chars")]
+#[case::run_id(json!({"runID": ""}), "status.runID", "at least 1 chars")]
 #[case::state(json!({"state": "x".repeat(257)}), "status.state", "more than 256")]
 #[case::kept_by(json!({"keptBy": "x".repeat(129)}), "status.keptBy", "more than 128")]
 #[case::events(

@@ -64,18 +64,18 @@ async fn strict_validation_rejects_a_reference_with_a_namespace() {
     }
 }
 
-/// A user who may only create Runs can't start with a runId of their choice.
+/// A user who may only create Runs can't start with a runID of their choice.
 /// Proves: X-forged
 #[tokio::test]
 async fn a_status_in_a_created_object_is_dropped() {
     let space = Space::new().await;
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "a"},
-        "spec": {"workload": {"image": "x"}}, "status": {"runId": "somebody-s", "phase": "Active"},
+        "spec": {"workload": {"image": "x"}}, "status": {"runID": "somebody-s", "phase": "Active"},
     });
     let created = space.create_text("Run", &run.to_string()).await.unwrap();
     assert_eq!(created["status"], json!({"observedGeneration": -1}));
-    let patch = json!({"status": {"runId": "somebody-s"}, "spec": {"suspend": true}});
+    let patch = json!({"status": {"runID": "somebody-s"}, "spec": {"suspend": true}});
     let patched = space.patch("Run", "a", &patch).await.unwrap();
     assert_eq!(patched["status"], json!({"observedGeneration": -1}));
 }
@@ -144,9 +144,9 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
     let answer = space.create("Run", "a", run).await;
     assert_refused(answer, "spec.idempotencyKey", message);
     for kind in ["Workspace", "ClusterWorkspace"] {
-        let workspace = json!({"workspaceId": value});
+        let workspace = json!({"workspaceID": value});
         let answer = space.create(kind, "a", workspace).await;
-        assert_refused(answer, "spec.workspaceId", message);
+        assert_refused(answer, "spec.workspaceID", message);
     }
 }
 
@@ -174,7 +174,7 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 async fn a_base_url_with_more_than_an_address_is_refused(#[case] url: &str) {
     let space = Space::new().await;
     for kind in ["Workspace", "ClusterWorkspace"] {
-        let answer = space.create(kind, "a", json!({"baseUrl": url})).await;
-        assert_refused(answer, "spec.baseUrl", "should match");
+        let answer = space.create(kind, "a", json!({"baseURL": url})).await;
+        assert_refused(answer, "spec.baseURL", "should match");
     }
 }

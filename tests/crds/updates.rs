@@ -36,7 +36,7 @@ async fn a_cancellation_can_t_be_taken_back(#[case] after: Option<bool>) {
 async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
     let space = Space::new().await;
     space.created("Run", "a", spec("suspend", before)).await;
-    space.with_status("Run", "a", json!({"runId": "r-1"})).await;
+    space.with_status("Run", "a", json!({"runID": "r-1"})).await;
     let suspended = space.replace("Run", "a", spec("suspend", Some(true))).await;
     assert_immutable(suspended, "spec.suspend", "set cancel: true");
 }
@@ -53,7 +53,7 @@ async fn suspend_can_be_set_and_removed_before_the_submission() {
 }
 
 /// The suspension came between the POST and the write of its answer: the rule must not stop that write,
-/// else the runId is lost.
+/// else the runID is lost.
 /// Proves: P-one-way
 #[tokio::test]
 async fn the_operator_s_writes_to_a_suspended_run_pass() {
@@ -64,7 +64,7 @@ async fn the_operator_s_writes_to_a_suspended_run_pass() {
         "annotations": {"run-operator.dev/intent": "{}"},
     }});
     space.patch("Run", "a", &finalizer).await.unwrap();
-    let submitted = json!({"runId": "r-1", "phase": "Active"});
+    let submitted = json!({"runID": "r-1", "phase": "Active"});
     for status in [submitted, json!({"state": "running"})] {
         space.with_status("Run", "a", status).await;
     }

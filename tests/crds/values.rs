@@ -73,8 +73,8 @@ async fn a_run_that_can_t_be_right_is_refused(
 
 /// Proves: X-references
 #[rstest]
-#[case::long_url(json!({"baseUrl": format!("https://a.example/{}", "x".repeat(500))}), "spec.baseUrl", "more than 512")]
-#[case::empty_id(json!({"workspaceId": ""}), "spec.workspaceId", "at least 1 chars")]
+#[case::long_url(json!({"baseURL": format!("https://a.example/{}", "x".repeat(500))}), "spec.baseURL", "more than 512")]
+#[case::empty_id(json!({"workspaceID": ""}), "spec.workspaceID", "at least 1 chars")]
 #[case::no_secret_name(json!({"tokenSecretRef": {"key": "token"}}), "spec.tokenSecretRef.name", "Required value")]
 #[case::secret_name(json!({"tokenSecretRef": {"name": "a/b"}}), "spec.tokenSecretRef.name", "should match")]
 #[case::secret_key(json!({"caSecretRef": {"name": "a", "key": "a/b"}}), "spec.caSecretRef.key", "should match")]
@@ -126,10 +126,10 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
     "workload": {"image": long(2048)}, "workspaceRef": {"name": long(253)},
     "provider": long(128), "region": long(128), "idempotencyKey": long(255)
 }))]
-#[case::a_base_url("Workspace", json!({"baseUrl": "https://runs.example.com/api/v1"}))]
-#[case::one_of_ipv4("Workspace", json!({"baseUrl": "http://127.0.0.1:8080/api/v1"}))]
-#[case::one_of_ipv6("Workspace", json!({"baseUrl": "http://[::1]:8080/api/v1"}))]
-#[case::one_without_a_path("Workspace", json!({"baseUrl": "https://runs.example.com"}))]
+#[case::a_base_url("Workspace", json!({"baseURL": "https://runs.example.com/api/v1"}))]
+#[case::one_of_ipv4("Workspace", json!({"baseURL": "http://127.0.0.1:8080/api/v1"}))]
+#[case::one_of_ipv6("Workspace", json!({"baseURL": "http://[::1]:8080/api/v1"}))]
+#[case::one_without_a_path("Workspace", json!({"baseURL": "https://runs.example.com"}))]
 #[tokio::test]
 async fn a_spec_is_kept_as_it_was_written(#[case] kind: &str, #[case] spec: Value) {
     let space = Space::new().await;

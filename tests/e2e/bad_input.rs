@@ -36,9 +36,9 @@ async fn a_workspace_reaches_only_addresses_on_the_allow_list() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     other.set_nonblocking(true).unwrap();
     let url = format!("http://{}/api/v1", other.local_addr().unwrap());
-    let spec = json!({"baseUrl": url});
+    let spec = json!({"baseURL": url});
     world.create_workspace("default", spec).await;
-    world.held_by_workspace("BaseUrlNotAllowed", true).await;
+    world.held_by_workspace("BaseURLNotAllowed", true).await;
     let came = other.accept();
     assert!(came.is_err(), "somebody connected: {came:?}");
 }
@@ -79,7 +79,7 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world.recipe.args.push(allowed);
     world.start_operator().await;
     world
-        .create_workspace("default", json!({"baseUrl": url}))
+        .create_workspace("default", json!({"baseURL": url}))
         .await;
     world
         .workspace_condition("default", Type::Stalled, "True", "ContractViolation")
@@ -109,7 +109,7 @@ async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
     world
         .secret("ca", json!({"ca.crt": "no certificate"}))
         .await;
-    world.held_by_workspace("CaInvalid", true).await;
+    world.held_by_workspace("CAInvalid", true).await;
     no_token_was_sent(&world).await;
     let ca = include_str!("../client/tls/ca.pem");
     world.secret("ca", json!({"ca.crt": ca})).await;
@@ -119,7 +119,7 @@ async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
         .secret("ca", json!({"ca.crt": "no certificate"}))
         .await;
     world
-        .workspace_condition("default", Type::Ready, "False", "CaInvalid")
+        .workspace_condition("default", Type::Ready, "False", "CAInvalid")
         .await;
 }
 
@@ -128,7 +128,7 @@ async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
 async fn a_foreign_workspace_id_is_refused_until_the_service_agrees() {
     let world = bare().await;
     world.token(TOKEN).await;
-    let spec = json!({"workspaceId": "ws-other"});
+    let spec = json!({"workspaceID": "ws-other"});
     world.create_workspace("default", spec).await;
     world.held_by_workspace("WorkspaceMismatch", true).await;
     let identity = json!({"id": "ws-other"});

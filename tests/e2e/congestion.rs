@@ -20,7 +20,7 @@ async fn a_service_that_hangs_slows_no_run_and_no_check_at_another() {
     let url = other.base_url();
     let allowed: &'static str = format!("--allowed-base-url={url}").leak();
     let world = World::with_flags(&["--max-concurrent-reconciles=2", allowed]).await;
-    let there = json!({"baseUrl": url});
+    let there = json!({"baseURL": url});
     world.create_workspace("hanging", there.clone()).await;
     world.workspace_ready("hanging", "True", "Verified").await;
     for operation in ["createRun", "getWorkspace"] {

@@ -63,7 +63,7 @@ async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
         let (name, secret) = (format!("w-{number}"), format!("token-{number:04}"));
         world.secret(&secret, json!({"token": TOKEN})).await;
         let url = services[number % SERVICES].base_url();
-        let spec = json!({"baseUrl": url, "tokenSecretRef": {"name": secret}});
+        let spec = json!({"baseURL": url, "tokenSecretRef": {"name": secret}});
         world.create_workspace(&name, spec).await;
     }
     let before = open_watches(&world).await;

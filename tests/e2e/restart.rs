@@ -50,7 +50,7 @@ async fn sigterm_keeps_an_answer_while_another_runs_write_hangs() {
     proxy.until("patch", "runs", intents + 1).await;
     world.operator.as_mut().unwrap().asked_to_end();
     world
-        .run_until("answered", "has its runId", |run| {
+        .run_until("answered", "has its runID", |run| {
             run.status
                 .as_ref()
                 .is_some_and(|status| status.run_id.is_some())

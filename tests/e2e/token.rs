@@ -13,7 +13,7 @@ const SECOND: &str = "canary-of-the-rotation-5b1e";
 const A_WHILE: u32 = 120;
 const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
-/// Makes Runs that continue until the test ends them; their runIds are their names.
+/// Makes Runs that continue until the test ends them; their runIDs are their names.
 async fn make_busy(world: &World) {
     for name in NAMES {
         world.running(name).await;

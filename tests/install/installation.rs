@@ -156,7 +156,7 @@ impl Installation {
                 {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
                 {"name": "KUBERNETES_SERVICE_PORT", "value": port},
             ],
-            "baseUrl": self.service.base_url(),
+            "baseURL": self.service.base_url(),
             "defaultWorkspace": {"enabled": true, "namespace": WORK},
             "poll": {"min": "500ms", "max": "3s"},
             "readinessProbe": {"periodSeconds": 1},

@@ -73,7 +73,7 @@ impl Quickstart {
         let here = ["--namespace", "quickstart"];
         let wait = ["wait", &run, &wanted, "--timeout=2m"];
         self.kubectl(&[&here[..], &wait].concat(), "").await;
-        let get = ["get", &run, "-o", "jsonpath={.status.runId}"];
+        let get = ["get", &run, "-o", "jsonpath={.status.runID}"];
         self.kubectl(&[&here[..], &get].concat(), "").await
     }
 

@@ -40,7 +40,7 @@ broken! {
     Finalizer,
     /// Nothing is live at the service once the object is gone, orphans aside.
     LeftBehind,
-    /// `runId` and workspace are written once.
+    /// `runID` and workspace are written once.
     WrittenOnce,
     /// Terminal is absorbing.
     Terminal,

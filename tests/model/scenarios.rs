@@ -23,7 +23,7 @@ pub(crate) enum User {
     Retry(u8),
     /// A replace takes finalizer and annotations off.
     Strip,
-    /// The same, of an object whose runId is written.
+    /// The same, of an object whose runID is written.
     StripKnown,
     /// Takes the finalizer off and deletes.
     Force,

@@ -175,7 +175,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     let (here, base_url) = (&space.namespace, service.base_url());
     let admin = space.control_plane.kubeconfig();
     workspace(&space, "secret");
-    let set = format!("baseUrl={base_url},allowInsecureHttp=true,watchNamespaces={{{here}}}");
+    let set = format!("baseURL={base_url},allowInsecureHTTP=true,watchNamespaces={{{here}}}");
     deployment(&space, &set, 1);
     let mut running = operator(&space, &scratch, &base_url);
     let asked = || in_space(&space, admin, &["--base-url", &base_url]);
@@ -226,11 +226,11 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
     let space = Space::new().await;
     let here = &space.namespace;
     let set = format!(
-        "baseUrl=https://a.example/v1,tokenSecretNames={{other}},watchNamespaces={{{here}}}"
+        "baseURL=https://a.example/v1,tokenSecretNames={{other}},watchNamespaces={{{here}}}"
     );
     deployment(&space, &set, 1);
     workspace(&space, "secret");
-    let elsewhere = json!({"baseUrl": "https://b.example/v1"});
+    let elsewhere = json!({"baseURL": "https://b.example/v1"});
     apply(&space, &ours("Workspace", "elsewhere", &elsewhere));
     let refused = json!({"workload": {"image": "a"}});
     apply(&space, &ours("Run", "train", &refused));

@@ -297,7 +297,7 @@ fn notes(args: &[&str]) -> String {
     let mut command = helm::command();
     command.args(["install", "run-operator"]).arg(helm::chart());
     command.args(["--dry-run=client", "--namespace", "run-operator"]);
-    command.args(["--set", "baseUrl=https://a.example/v1"]);
+    command.args(["--set", "baseURL=https://a.example/v1"]);
     let told = helm::done(&command.args(args).output().unwrap());
     told.split_once("NOTES:").unwrap().1.to_owned()
 }
@@ -307,7 +307,7 @@ fn notes(args: &[&str]) -> String {
 fn the_notes_say_what_is_missing() {
     let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
     for (set, words) in [
-        ("baseUrl=", "MISSING: no baseUrl"),
+        ("baseURL=", "MISSING: no baseURL"),
         ("replicas=0", "STOPPED"),
         ("replicas=2", "get lease run-operator"),
         ("crds.keep=false", "deletes every Run"),

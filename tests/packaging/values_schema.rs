@@ -23,9 +23,9 @@ use test_cluster::Scratch;
 #[case::an_ip_family_that_is_none(&["--set", "metrics.service.ipFamilies={IPv5}"], &["/metrics/service/ipFamilies/0", "IPv6"])]
 #[case::half_a_second_of_a_lease(&["--set", "leaderElection.leaseDuration=1500ms"], &["/leaderElection/leaseDuration", "pattern"])]
 #[case::a_number_as_text(&["--set-string", "replicas=1"], &["/replicas", "want integer"])]
-#[case::a_relative_url(&["--set", "baseUrl=runs.example.com"], &["/baseUrl", "pattern"])]
-#[case::another_scheme(&["--set", "allowedBaseUrls={ftp://a.example/v1}"], &["/allowedBaseUrls/0", "pattern"])]
-#[case::two_urls_in_one(&["--set-json", r#"allowedBaseUrls=["https://a.example,https://b.example"]"#], &["/allowedBaseUrls/0", "pattern"])]
+#[case::a_relative_url(&["--set", "baseURL=runs.example.com"], &["/baseURL", "pattern"])]
+#[case::another_scheme(&["--set", "allowedBaseURLs={ftp://a.example/v1}"], &["/allowedBaseURLs/0", "pattern"])]
+#[case::two_urls_in_one(&["--set-json", r#"allowedBaseURLs=["https://a.example,https://b.example"]"#], &["/allowedBaseURLs/0", "pattern"])]
 #[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
 #[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
 #[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]
@@ -46,10 +46,10 @@ use test_cluster::Scratch;
 #[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
 #[case::both_monitors(&["--set", "metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.podMonitor.enabled", "twice"])]
 #[case::a_monitor_of_no_service(&["--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"], &["metrics.service.enabled", "podMonitor"])]
-#[case::a_password_in_a_url(&["--set", "baseUrl=https://me:secret@a.example/v1"], &["/baseUrl", "pattern"])]
-#[case::a_query_in_a_url(&["--set", "allowedBaseUrls={https://a.example/v1?x=1}"], &["/allowedBaseUrls/0", "pattern"])]
-#[case::plain_http(&["--set", "baseUrl=http://a.example/v1"], &["http://a.example/v1", "use https", "allowInsecureHttp"])]
-#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseUrls={http://127.0.0.1.example.com/v1}"], &["allowedBaseUrls", "plain http"])]
+#[case::a_password_in_a_url(&["--set", "baseURL=https://me:secret@a.example/v1"], &["/baseURL", "pattern"])]
+#[case::a_query_in_a_url(&["--set", "allowedBaseURLs={https://a.example/v1?x=1}"], &["/allowedBaseURLs/0", "pattern"])]
+#[case::plain_http(&["--set", "baseURL=http://a.example/v1"], &["http://a.example/v1", "use https", "allowInsecureHTTP"])]
+#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseURLs={http://127.0.0.1.example.com/v1}"], &["allowedBaseURLs", "plain http"])]
 #[case::a_path_where_the_contract_s_content_belongs(&["--set", "contract=profile.yaml"], &["contract", "--set-file"])]
 #[case::a_workspace_that_nobody_would_serve(&["--set", "watchNamespaces={a},defaultWorkspace.enabled=true"], &["defaultWorkspace.namespace", "watchNamespaces"])]
 #[case::an_account_that_every_pod_has(&["--set", "serviceAccount.create=false"], &["serviceAccount.create is false", "set serviceAccount.name"])]
@@ -66,8 +66,8 @@ fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[
 
 /// Proves: I-values
 #[rstest]
-#[case::to_this_machine(&["--set", "baseUrl=http://127.0.0.1:8090/api/v1"])]
-#[case::where_it_is_allowed(&["--set", "baseUrl=http://a.example/v1,allowInsecureHttp=true"])]
+#[case::to_this_machine(&["--set", "baseURL=http://127.0.0.1:8090/api/v1"])]
+#[case::where_it_is_allowed(&["--set", "baseURL=http://a.example/v1,allowInsecureHTTP=true"])]
 fn plain_http_passes(#[case] args: &[&str]) {
     assert!(!helm::objects(args).is_empty());
 }

@@ -291,7 +291,7 @@ fn an_error_is_shown_until_a_call_succeeds_even_after_a_restart() {
         (shown.code.as_str(), shown.attempts, shown.http_status),
         ("slow", 1, Some(429))
     );
-    assert!(shown.retryable && shown.next_attempt.is_some());
+    assert!(shown.retryable && shown.next_attempt_time.is_some());
     assert_eq!(case.settled().request_id.as_deref(), Some("req-9"));
     let restarted = case.restarted().view(not_ready());
     assert_eq!(restarted.settled().last_error, Some(shown));

@@ -202,9 +202,9 @@ fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
 fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     let mut other = view("running");
     other.run_id = Some("run-2".into());
-    // Before the create is answered, another runId is in the status.
+    // Before the create is answered, another runID is in the status.
     let case = Case::new().mine().posted(Ok(other)).submitted("running");
-    assert_eq!(case.stalled().as_deref(), Some("RunIdConflict"));
+    assert_eq!(case.stalled().as_deref(), Some("RunIDConflict"));
     assert_eq!(case.settled().run_id.as_deref(), Some("run-1"));
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.clone().deleting().does(), "nothing");

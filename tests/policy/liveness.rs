@@ -28,7 +28,7 @@ const NEEDS_A_PERSON: [&str; 14] = [
     "IdempotencyConflict",
     "IdentityChanged",
     "Refused",
-    "RunIdConflict",
+    "RunIDConflict",
     "ServerError",
     "SubmissionUnknown",
     "Suspended",

@@ -261,7 +261,7 @@ fn an_edit_of_the_intents_time_may_make_its_key_older() {
     assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
-/// A runId with neither Workspace nor intent: someone else wrote it.
+/// A runID with neither Workspace nor intent: someone else wrote it.
 /// Proves: X-forged
 #[test]
 fn a_run_id_without_a_pin_causes_no_call_and_can_be_deleted() {

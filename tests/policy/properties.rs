@@ -233,7 +233,7 @@ proptest! {
         for condition in [&status, &refused, &blocked].into_iter().flat_map(|status| &status.conditions) {
             prop_assert_eq!(cut(&condition.message, MAX_SENTENCES), &condition.message);
         }
-        // A runId that can't be kept is no runId.
+        // A runID that can't be kept is no runID.
         let ids = Case::new().mine().posted(Ok(RunView { run_id: Some("r".repeat(65_536)), ..view("running") }));
         prop_assert_eq!(ids.settled().run_id, None);
         prop_assert!(ids.does() != "submit", "not in a hot loop");

@@ -74,7 +74,7 @@ fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: 
 #[case(Reason::SecretNotFound)]
 #[case(Reason::SecretKeyNotFound)]
 #[case(Reason::TokenIsProviderKey)]
-#[case(Reason::BaseUrlNotAllowed)]
+#[case(Reason::BaseURLNotAllowed)]
 fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
     let check = stopped_by(Obstacle::Config(Why::new(reason, "It is wrong.")));
     assert!(!ignores_failure(&check, VERIFIED));

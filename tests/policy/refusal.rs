@@ -41,7 +41,7 @@ fn a_refused_run_is_failed_finished_and_released(#[case] case: Case) {
     assert_eq!(condition(&status, "Reconciling"), None);
     assert_eq!(condition(&status, "Synced"), None);
     assert!(status.completion_time.is_some() && status.run_id.is_none());
-    assert_eq!(status.last_error.expect("an error").next_attempt, None);
+    assert_eq!(status.last_error.expect("an error").next_attempt_time, None);
     let settled = case.settle().decide();
     assert_eq!(settled.follow, Follow::Close);
     let Some(Effect::Release { end: Some(end) }) = settled.effect else {

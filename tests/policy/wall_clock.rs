@@ -325,7 +325,7 @@ fn what_is_stored_is_a_time_of_the_wall_clock() {
         .settled();
     let error = stalled.last_error.expect("an error");
     assert_eq!(error.time, Time(at(-3600)));
-    let next = error.next_attempt.expect("another attempt").0;
+    let next = error.next_attempt_time.expect("another attempt").0;
     assert!(next >= at(-3600) && next <= at(-3598), "{next}");
     assert_eq!(stalled.idempotency_key.as_deref(), Some(UID));
 }

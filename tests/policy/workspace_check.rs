@@ -77,7 +77,7 @@ fn a_failed_check_shows_the_code_that_a_run_would_show(
 #[case::of_the_service(
     problem(403, "no"),
     Reason::WorkspaceMismatch,
-    "check spec.workspaceId"
+    "check spec.workspaceID"
 )]
 // Whatever stands between them knows nothing of the token.
 #[case::of_a_proxy(bare(403), Reason::ServiceUnavailable, "the proxies on the way")]
@@ -97,7 +97,7 @@ fn a_check_that_lacked_a_file_is_no_answer_of_the_service() {
     assert!(version_failed(no_file()).no_file());
     assert!(identity_failed(no_file()).no_file());
     assert!(!version_failed(lost()).no_file());
-    let why = Why::new(Reason::CaInvalid, "not a certificate");
+    let why = Why::new(Reason::CAInvalid, "not a certificate");
     assert!(!Obstacle::Config(why).no_file());
 }
 

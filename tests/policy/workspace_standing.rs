@@ -20,8 +20,8 @@ use crate::support::{CONTRACT, at};
 #[case(Reason::SecretForbidden, true)]
 #[case(Reason::TokenMalformed, true)]
 #[case(Reason::TokenIsProviderKey, true)]
-#[case(Reason::CaInvalid, true)]
-#[case(Reason::BaseUrlNotAllowed, true)]
+#[case(Reason::CAInvalid, true)]
+#[case(Reason::BaseURLNotAllowed, true)]
 #[case(Reason::WorkspaceMismatch, true)]
 fn what_only_an_edit_mends_is_stalled(#[case] reason: Reason, #[case] stalled: bool) {
     let check = Check {

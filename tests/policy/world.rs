@@ -115,7 +115,7 @@ impl World {
         let status = self.case.run.status.as_ref().expect("a status");
         assert!(
             old.run_id.is_none() || old.run_id == status.run_id,
-            "runId is written once"
+            "runID is written once"
         );
         assert!(
             old.workspace.is_none() || old.workspace == status.workspace,

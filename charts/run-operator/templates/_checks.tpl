@@ -1,10 +1,10 @@
 {{/* Combinations of values, which the schema can't check: refused here with a message, instead of a Pod that
      doesn't start or a Workspace that no operator serves. */}}
 {{- define "run-operator.check" -}}
-{{- if not .Values.allowInsecureHttp }}
-{{- range concat (list .Values.baseUrl) .Values.allowedBaseUrls }}
+{{- if not .Values.allowInsecureHTTP }}
+{{- range concat (list .Values.baseURL) .Values.allowedBaseURLs }}
 {{- if and (hasPrefix "http://" .) (not (regexMatch "^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/|$)" .)) }}
-{{- fail (printf "%s in baseUrl or allowedBaseUrls is plain http, by which tokens could be read: use https, or set allowInsecureHttp" .) }}
+{{- fail (printf "%s in baseURL or allowedBaseURLs is plain http, by which tokens could be read: use https, or set allowInsecureHTTP" .) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -7,10 +7,10 @@
 
 {{/* Arguments about the service. */}}
 {{- define "run-operator.serviceArgs" -}}
-{{- with .Values.baseUrl }}
+{{- with .Values.baseURL }}
 - --base-url={{ . }}
 {{- end }}
-{{- if .Values.allowInsecureHttp }}
+{{- if .Values.allowInsecureHTTP }}
 - --allow-insecure-http
 {{- end }}
 {{- if .Values.h2c }}

@@ -46,7 +46,7 @@ fn error(request_id: &str, attempts: i64) -> LastError {
         message: "out of order.".to_owned(),
         time: Time(at(60)),
         attempts,
-        next_attempt: None,
+        next_attempt_time: None,
     }
 }
 
@@ -80,14 +80,14 @@ fn what_stalls_a_workspace_comes_before_why_it_isnt_ready() {
         let update = ConditionUpdate {
             kind: ConditionType::Stalled,
             status: Some(stalled),
-            reason: Reason::CaInvalid,
+            reason: Reason::CAInvalid,
             message: "the certificate is bad.".to_owned(),
         };
         conditions::set(&mut workspace.conditions, update, 1, at(0));
         let run = pending(Reason::WorkspaceNotReady);
         lines(&run, Some(&behind(Ok(workspace)))).0[0].clone()
     };
-    let expected = "Workspace default: CaInvalid: the certificate is bad.";
+    let expected = "Workspace default: CAInvalid: the certificate is bad.";
     assert_eq!(said(true), expected);
     let expected = "Workspace default: Unauthorized: the message of Unauthorized.";
     assert_eq!(said(false), expected);
@@ -159,7 +159,7 @@ fn a_run_that_has_succeeded_needs_nothing() {
 
 #[test]
 fn the_bundle_that_is_invalid_is_looked_at_in_its_secret() {
-    let status = workspace(Reason::CaInvalid);
+    let status = workspace(Reason::CAInvalid);
     let named = |spec| {
         let spec: WorkspaceSpec = serde_json::from_value(spec).unwrap();
         let named = secret_to_read(&spec, Some(&status));

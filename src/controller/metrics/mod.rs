@@ -131,7 +131,7 @@ metrics! {
         runs_stalled: Family<Labels<1>, Gauge> = "run_operator_runs_stalled",
             "Run objects that are not finished and Stalled, by the condition's reason; all but KeyInUse wait for a person";
         runs_in_doubt: Gauge = "run_operator_runs_in_doubt",
-            "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
+            "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runID is";
         oldest_doubt: Gauge = "run_operator_oldest_doubt_seconds",
             "Age of the oldest intent of such a Run; 0 if there is none";
         remembered: Gauge = "run_operator_remembered_runs",

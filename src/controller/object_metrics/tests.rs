@@ -51,7 +51,7 @@ fn a_run_is_counted_as_stalled_until_it_is_finished() {
 fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
     let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
     let refused = json!({"status": {"refusal": refusal}});
-    let submitted = json!({"status": {"runId": "r"}});
+    let submitted = json!({"status": {"runID": "r"}});
     let counts = counted([
         ("a", merged(intent("a", 2020), refused)),
         ("b", merged(intent("b", 2021), phase("Failed"))),
@@ -80,7 +80,7 @@ fn an_undecodable_run_is_pending_and_stalled_if_it_is_the_operator_s() {
 #[case::ready(json!({}), json!([condition("Ready", "Verified")]), ("True", "Verified"))]
 #[case::new(json!({}), json!([]), ("Unknown", "Other"))]
 #[case::undecodable(
-    json!({"baseUrl": 1}), json!([condition("Ready", "Verified")]), ("False", "WorkspaceInvalid")
+    json!({"baseURL": 1}), json!([condition("Ready", "Verified")]), ("False", "WorkspaceInvalid")
 )]
 fn a_workspace_is_counted_by_its_ready_condition(
     #[case] spec: Value,

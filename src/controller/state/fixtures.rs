@@ -64,7 +64,7 @@ pub(crate) fn run(name: &str, fields: Value) -> Maybe<Run> {
 
 pub(crate) fn intent(uid: &str, year: u16) -> Value {
     let workspace =
-        json!({"kind": "Workspace", "name": "default", "uid": "w", "baseUrl": "https://a"});
+        json!({"kind": "Workspace", "name": "default", "uid": "w", "baseURL": "https://a"});
     let intent = json!({
         "uid": uid, "workspace": workspace, "key": uid, "sha256": "", "serializer": 1,
         "time": format!("{year}-01-01T00:00:00Z"), "owner": "p", "epoch": 1,

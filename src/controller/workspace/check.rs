@@ -112,7 +112,7 @@ impl<K: Kind> Subject<'_, K> {
             }
         };
         let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
-            Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
+            Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceID can't be sent: {error}. Re-create the Workspace with a correct one."))
         })?;
         let ca_pem = match spec.ca_secret() {
             Some((name, entry)) => {
@@ -139,9 +139,9 @@ impl<K: Kind> Subject<'_, K> {
     }
 
     fn allowed_base_url(&self) -> Result<BaseUrl, Why> {
-        let not_allowed = |message| Why::new(Reason::BaseUrlNotAllowed, message);
+        let not_allowed = |message| Why::new(Reason::BaseURLNotAllowed, message);
         let url = self.base_url().ok_or_else(|| {
-            not_allowed("No base URL. Re-create the Workspace with spec.baseUrl, or start the operator with --base-url.".to_owned())
+            not_allowed("No base URL. Re-create the Workspace with spec.baseURL, or start the operator with --base-url.".to_owned())
         })?;
         BaseUrl::parse(url, &self.ctx.config.allow_list).map_err(|error| {
             let (what, todo) = (error_chain(&error), another_url(&error));
@@ -184,7 +184,7 @@ impl<K: Kind> Subject<'_, K> {
             };
             let what = error_chain(&error);
             Why::new(
-                Reason::CaInvalid,
+                Reason::CAInvalid,
                 format!("No client can be made: {what}. {todo}"),
             )
         })

@@ -31,7 +31,7 @@ fn error(http_status: i32) -> LastError {
         message: String::new(),
         time: Time(at(0)),
         attempts: 1,
-        next_attempt: None,
+        next_attempt_time: None,
     }
 }
 

@@ -77,7 +77,7 @@ impl<'a> Facts<'a> {
         let wait = self.next_attempt(failed).duration_since(failed.at);
         let next = later(failed.wall, Duration::try_from(wait).unwrap_or_default());
         Some(LastError {
-            next_attempt: retries.then(|| whole_seconds(next)),
+            next_attempt_time: retries.then(|| whole_seconds(next)),
             ..failed.last.last_error(failed.count, failed.wall)
         })
     }

@@ -1,4 +1,4 @@
-//! A Run whose runId is known: mirrors it, cancels it on request, records its end.
+//! A Run whose runID is known: mirrors it, cancels it on request, records its end.
 
 use jiff::Timestamp;
 
@@ -45,13 +45,13 @@ pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
     mirror(facts, run_id)
 }
 
-/// A different runId that the service returned for this object: the Run stalls, and neither run is cancelled.
+/// A different runID that the service returned for this object: the Run stalls, and neither run is cancelled.
 fn conflicting_run_id<'a>(facts: &Facts<'a>, run_id: &str) -> Option<&'a str> {
     let answered = facts.memory.run_id.as_deref();
     answered.filter(|answered| *answered != run_id)
 }
 
-/// A runId without a record of its place: any call would be a guess.
+/// A runID without a record of its place: any call would be a guess.
 fn place_unknown(facts: &Facts<'_>, run_id: &str) -> Decision {
     if facts.deleting() {
         return release(facts, Vec::new());
@@ -69,7 +69,7 @@ fn orphan(facts: &Facts<'_>, run_id: &str) -> Decision {
     release(facts, vec![EventDraft::orphaned(key, Some(run_id))])
 }
 
-/// Writes runId and workspace to the status before any other call.
+/// Writes runID and workspace to the status before any other call.
 fn accept(facts: &Facts<'_>, run_id: &str) -> Decision {
     let mut status = facts.status().clone();
     status.run_id = Some(run_id.to_owned());
@@ -138,7 +138,7 @@ pub(crate) fn teardown(facts: &Facts<'_>, run_id: &str) -> Decision {
         return place_unknown(facts, run_id);
     }
     let remote = RemoteState::of(facts, facts.status());
-    // Of two runIds neither is cancelled.
+    // Of two runIDs neither is cancelled.
     if remote.ended.is_some() || conflicting_run_id(facts, run_id).is_some() {
         return release(facts, Vec::new());
     }

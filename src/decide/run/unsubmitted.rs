@@ -1,4 +1,4 @@
-//! A Run whose runId is not known: from the first reconcile to the answer of the create.
+//! A Run whose runID is not known: from the first reconcile to the answer of the create.
 
 use crate::api::{
     ConditionType, Intent, Phase, Reason, RunStatus,
@@ -35,7 +35,7 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Decision {
         let phase = Phase::Cancelled;
         return Decision::write(facts.status_with(&Conditions::Ended { phase, why }));
     }
-    // Another object's intent leads to a POST only if a person wants it, and never with its runId, which is immutable.
+    // Another object's intent leads to a POST only if a person wants it, and never with its runID, which is immutable.
     let foreign_run = facts.status().run_id.is_some();
     let new_run = facts.new_retry() && !facts.spec().suspended() && !foreign_run;
     if facts.is_copy() && !new_run {

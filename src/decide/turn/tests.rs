@@ -70,11 +70,11 @@ fn intent() -> Intent {
 #[test]
 fn the_newest_version_stands_whoever_read_or_wrote_it() {
     let mut tracked = tracked(&json!({}));
-    let written = Outcome::Written(run(3, &json!({"runId": "r"})));
+    let written = Outcome::Written(run(3, &json!({"runID": "r"})));
     took(&mut tracked, &Step::Act(Effect::Delete), written);
     assert_eq!(
         *tracked.observe(run(2, &json!({}))),
-        *run(3, &json!({"runId": "r"}))
+        *run(3, &json!({"runID": "r"}))
     );
     assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
     // The answer to a write may come after the watch has shown a later version.
@@ -105,7 +105,7 @@ fn nothing_is_decided_while_a_call_is_in_flight() {
 /// Proves: D-vanished
 #[test]
 fn a_missing_object_is_read_live_before_its_run_is_cancelled() {
-    let mut missed = tracked(&json!({"runId": "r"}));
+    let mut missed = tracked(&json!({"runID": "r"}));
     let asked = missed.next(true, None, |_, _, _| unreachable!());
     assert!(matches!(asked.step, Step::ReadLive));
     // It exists after all: it is an ordinary Run, and asked about again if the watch still lacks it.
@@ -133,7 +133,7 @@ fn a_missing_object_is_read_live_before_its_run_is_cancelled() {
 #[test]
 fn a_deleted_run_is_forgotten_once_it_is_released_and_the_watch_lacks_it() {
     let release = || Decision::act(Effect::Release { end: None });
-    let mut gone = tracked(&json!({"runId": "r"}));
+    let mut gone = tracked(&json!({"runID": "r"}));
     took(&mut gone, &Step::ReadLive, Outcome::Gone);
     assert!(gone.deleted() && !gone.done());
     assert!(matches!(
@@ -143,7 +143,7 @@ fn a_deleted_run_is_forgotten_once_it_is_released_and_the_watch_lacks_it() {
     assert!(gone.done());
     assert!(matches!(nothing(&mut gone, false), Step::Rest(None)));
     assert!(matches!(nothing(&mut gone, true), Step::Forget));
-    let mut lacked = tracked(&json!({"runId": "r"}));
+    let mut lacked = tracked(&json!({"runID": "r"}));
     took(&mut lacked, &Step::ReadLive, Outcome::Gone);
     assert!(matches!(step(&mut lacked, true, release()), Step::Forget));
 }
@@ -151,7 +151,7 @@ fn a_deleted_run_is_forgotten_once_it_is_released_and_the_watch_lacks_it() {
 #[test]
 fn the_result_of_a_release_is_kept() {
     let deleting = |finalizers: &[&str]| {
-        let mut run = Run::clone(&run(2, &json!({"runId": "r"})));
+        let mut run = Run::clone(&run(2, &json!({"runID": "r"})));
         let time =
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
         run.metadata.deletion_timestamp = Some(time);
@@ -162,10 +162,10 @@ fn the_result_of_a_release_is_kept() {
         (Outcome::Removed, true),
         (deleting(&[]), true),
         (deleting(&["another"]), false),
-        (Outcome::Written(run(2, &json!({"runId": "r"}))), false),
+        (Outcome::Written(run(2, &json!({"runID": "r"}))), false),
         (Outcome::Gone, false),
     ] {
-        let mut tracked = tracked(&json!({"runId": "r"}));
+        let mut tracked = tracked(&json!({"runID": "r"}));
         assert!(tracked.owes());
         took(&mut tracked, &release(), answer);
         assert_eq!((tracked.deleted, tracked.released), (deleted, true));
@@ -174,7 +174,7 @@ fn the_result_of_a_release_is_kept() {
     }
 }
 
-/// The object was removed by force while its POST was under way: no version of it has the runId.
+/// The object was removed by force while its POST was under way: no version of it has the runID.
 /// Proves: D-vanished
 #[test]
 fn a_run_that_only_memory_knows_is_owed_its_cancellation() {

@@ -67,8 +67,8 @@ fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(&'static str, Value)> {
     let annotations: Vec<_> = run.annotations().keys().collect();
     let mut end = intent_of(run).map_or(Value::Null, |intent| intent["end"].clone());
     if let Some(end) = end.as_object_mut() {
-        let same = end.get("runId") == theirs.get("runId");
-        end.insert("runId".to_owned(), json!(same));
+        let same = end.get("runID") == theirs.get("runId");
+        end.insert("runID".to_owned(), json!(same));
     }
     vec![
         ("phase", json!(status.phase)),

@@ -57,7 +57,7 @@ fn object(phase: &str, finalizers: &[&str]) -> Value {
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": "a", "uid": "u", "generation": 1, "finalizers": finalizers},
         "spec": {"workload": {"image": "i"}},
-        "status": {"observedGeneration": 1, "phase": phase, "runId": "r"},
+        "status": {"observedGeneration": 1, "phase": phase, "runID": "r"},
     })
 }
 

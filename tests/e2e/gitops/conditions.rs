@@ -112,7 +112,7 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     world.set_state(&run_id, "cancelled").await;
     world.not_ready("waiting", "WorkspaceNotFound").await;
     world.not_ready("suspended", "Suspended").await;
-    world.stalled("two-run-ids", "RunIdConflict").await;
+    world.stalled("two-run-ids", "RunIDConflict").await;
     for name in ["cancelling", "terminating"] {
         world.state(name, "cancelling").await;
     }
@@ -155,7 +155,7 @@ async fn refused_and_retrying(world: &World) {
     world.not_ready("retrying", "Retrying").await;
 }
 
-/// A Run that will be Stalled although it has a run: another runId is in its status before its create is answered.
+/// A Run that will be Stalled although it has a run: another runID is in its status before its create is answered.
 async fn two_run_ids(world: &World) {
     let image = "ghcr.io/acme/two-run-ids:1";
     let create = json!({"operation": "createRun", "image": image});
@@ -169,7 +169,7 @@ async fn two_run_ids(world: &World) {
         if posts > 0 { Ok(()) } else { Err(posts) }
     })
     .await;
-    let other = json!({"runId": "run_fedcba9876543210"});
+    let other = json!({"runID": "run_fedcba9876543210"});
     world.patch_status("two-run-ids", other).await;
 }
 

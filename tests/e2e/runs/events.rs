@@ -14,7 +14,7 @@ async fn events(world: &World, count: usize) {
     };
     let kept: Vec<Value> = (count - 10..count).map(event).collect();
     let status =
-        json!({"events": kept, "eventCount": count, "lastEventId": format!("e-{}", count - 1)});
+        json!({"events": kept, "eventCount": count, "lastEventID": format!("e-{}", count - 1)});
     world.patch_status("train", status).await;
 }
 

@@ -124,7 +124,7 @@ pub(crate) async fn shows(world: &World, name: &str, row: &str, reason: &str) {
     let mut status =
         json!({"phase": phase, "observedGeneration": generation, "conditions": conditions});
     if row.contains(" Accepted") {
-        status["runId"] = format!("run-of-{name}").into();
+        status["runID"] = format!("run-of-{name}").into();
         let state = if phase == "Active" { "running" } else { phase };
         status["state"] = state.to_lowercase().into();
     }

@@ -61,7 +61,7 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     for (name, id, _) in ids {
         world.create_run(name, json!({"suspend": true})).await;
         world.not_ready(name, "Suspended").await;
-        let forged = json!({"runId": id, "workspace": workspace});
+        let forged = json!({"runID": id, "workspace": workspace});
         world.patch_status(name, forged).await;
     }
     for (name, _, wanted) in ids {

@@ -13,7 +13,7 @@ use crate::support::{Hook, eventually, held};
 /// Proves: F-stale
 #[rstest]
 #[case::the_intent("runs", "", held)]
-#[case::the_run_id("runs/status", r#""runId""#, |run: &Run| run.status.as_ref().is_some_and(|s| s.run_id.is_some()))]
+#[case::the_run_id("runs/status", r#""runID""#, |run: &Run| run.status.as_ref().is_some_and(|s| s.run_id.is_some()))]
 #[case::the_end("runs/status", r#""completionTime""#, Run::ended)]
 #[case::the_release("runs", r#"\"end\""#, |run: &Run| run.ended() && !held(run))]
 #[tokio::test]

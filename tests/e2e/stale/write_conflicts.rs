@@ -32,7 +32,7 @@ async fn conflicting_writes_back_off_and_repeat_no_call(
         assert!(looks <= 6, "{looks} looks");
         assert_eq!(world.posts_of(&run).await, posts);
         let calls = world.service.run_calls().await;
-        assert_eq!(calls, posts, "a call before the runId stands in the status");
+        assert_eq!(calls, posts, "a call before the runID stands in the status");
     })
     .await;
     proxy.clear();

@@ -74,7 +74,7 @@ impl World {
         assert_eq!(self.service.runs().await.len(), 1);
     }
 
-    /// Every Run of this world that has a runId is exactly one run at the service, under its uid; the
+    /// Every Run of this world that has a runID is exactly one run at the service, under its uid; the
     /// service has no other; and all POSTs of one key had the same bytes.
     pub(crate) async fn one_run_each(&self) {
         let objects = self.runs().list(&kube::api::ListParams::default()).await;

@@ -31,7 +31,7 @@ const ROWS: [&str; 14] = [
     "Pending: !Accepted !Finished !Ready Stalled",
     "Active: Accepted !Finished !Ready Reconciling",
     "Active: Accepted !Finished Ready",
-    // A submitted Run that a person must handle: another runId appeared.
+    // A submitted Run that a person must handle: another runID appeared.
     "Active: Accepted !Finished !Ready Stalled",
     "Cancelling: Accepted !Finished !Ready Reconciling",
     "Succeeded: Accepted Finished Complete Ready",
@@ -184,7 +184,7 @@ fn check_step(before: &Run, after: &Run) {
         assert!(holds, "{what}: {}\nthen\n{}", text(before), text(after));
     };
     if old.run_id.is_some() {
-        must(old.run_id == new.run_id, "the runId changed");
+        must(old.run_id == new.run_id, "the runID changed");
         must(old.workspace == new.workspace, "the Workspace changed");
     }
     if old.phase.is_some_and(Phase::terminal) {

@@ -345,7 +345,7 @@ impl World {
             .await
     }
 
-    /// Makes a Run that only a cancellation or the test ends, and waits until it runs. Its runId is its name.
+    /// Makes a Run that only a cancellation or the test ends, and waits until it runs. Its runID is its name.
     pub(crate) async fn running(&self, name: &str) -> Run {
         let simulate = json!({"runId": name, "outcome": "never"});
         self.simulate(name, simulate).await;

@@ -85,7 +85,7 @@ fn submissions() -> Vec<Scenario> {
         world("deleted, a proxy's 403")
             .people(&[Delete])
             .answered(&[Bare { done: true }]),
-        world("deleted, no runId")
+        world("deleted, no runID")
             .people(&[Delete])
             .answered(&[Anonymous]),
         world("deleted, given up")
@@ -162,7 +162,7 @@ fn records() -> Vec<Scenario> {
         world("intent stripped, a call lost")
             .people(&[Strip, Delete])
             .lossy(),
-        world("intent stripped, runId known").people(&[StripKnown]),
+        world("intent stripped, runID known").people(&[StripKnown]),
         world("forged time")
             .people(&[ForgeTime])
             .lossy()
@@ -203,7 +203,7 @@ fn runs() -> Vec<Scenario> {
         world("end, two leaders").with(|b| (b.leases, b.runs, b.minutes) = (1, 1, 1)),
         world("two events").with(|b| (b.events, b.runs, b.minutes) = (2, 1, 1)),
         world("three events").with(|b| (b.events, b.runs, b.moments) = (3, 1, 1)),
-        world("another runId")
+        world("another runID")
             .answered(&[OtherRun])
             .with(|b| b.minutes = 1),
         world("not found within a minute")

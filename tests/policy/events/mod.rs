@@ -89,7 +89,7 @@ fn a_second_run_id_is_an_event() {
     let case = at_the_service("queued").settle();
     let case = case.cancelled(Ok(other)).settle();
     assert_eq!(case.reasons(), ["Submitted", "Stalled"]);
-    assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
+    assert!(message(&case, EventReason::Stalled).starts_with("RunIDConflict: "));
 }
 
 /// Proves: B-writes

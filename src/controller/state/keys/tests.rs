@@ -55,7 +55,7 @@ fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     assert_eq!(old(), None);
     let copy = holder(&keys, "copy", keyed(2030));
     assert_eq!(copy.as_deref(), Some("old"));
-    let stripped = merged(keyed(2027), json!({"status": {"runId": "r"}}));
+    let stripped = merged(keyed(2027), json!({"status": {"runID": "r"}}));
     keys.update(&known("stripped", stripped));
     assert_eq!(old().as_deref(), Some("stripped"));
     keys.remove("stripped");

@@ -90,7 +90,7 @@ fn an_undecodable_run_may_need_any_workspace() {
 /// Proves: P-workspace-finalizer
 #[test]
 fn the_first_runs_that_need_a_workspace_are_named_in_order() {
-    let submitted = |n: usize| known(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
+    let submitted = |n: usize| known(&format!("run-{n:03}"), json!({"status": {"runID": "r"}}));
     let store = filled((0..500).rev().map(submitted));
     let named = store.still_needing(&key(), None, 3);
     assert_eq!(named, ["run-000", "run-001", "run-002"]);
@@ -100,7 +100,7 @@ fn the_first_runs_that_need_a_workspace_are_named_in_order() {
 /// Proves: P-workspace-finalizer
 #[test]
 fn the_end_of_a_need_for_a_workspace_is_reported_once() {
-    let submitted = || known("a", json!({"status": {"runId": "r", "phase": "Active"}}));
+    let submitted = || known("a", json!({"status": {"runID": "r", "phase": "Active"}}));
     let store = RunStore::default();
     assert_eq!(store.put(submitted()).unneeded(), None);
     assert_eq!(store.put(submitted()).unneeded(), None);
@@ -118,14 +118,14 @@ fn the_end_of_a_need_for_a_workspace_is_reported_once() {
 }
 
 fn last(name: &str) -> Arc<Run> {
-    let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
+    let submitted = json!({"status": {"runID": "r", "phase": "Active"}});
     run(name, submitted).good().cloned().unwrap()
 }
 
 /// Proves: D-vanished, P-workspace-finalizer
 #[test]
 fn a_remembered_run_that_the_watch_lacks_needs_its_workspace_until_it_is_forgotten() {
-    let submitted = || known("a", json!({"status": {"runId": "r", "phase": "Active"}}));
+    let submitted = || known("a", json!({"status": {"runID": "r", "phase": "Active"}}));
     let needing = |store: &RunStore| store.still_needing(&key(), Some("https://a"), 9);
     let gone = |store: &RunStore| matches!(store.get("a"), Some(Known::Gone(_)));
     let store = filled([submitted()]);

@@ -14,7 +14,7 @@ end
 
 local actions = {}
 local annotations = obj.metadata.annotations or {}
-local submitted = obj.status ~= nil and obj.status.runId ~= nil
+local submitted = obj.status ~= nil and obj.status.runID ~= nil
 local announced = annotations["run-operator.dev/intent"] ~= nil
 
 if obj.metadata.deletionTimestamp ~= nil or is_true("Finished") or obj.spec.cancel == true then
