@@ -143,10 +143,8 @@ pub(crate) fn orphan(run: &Run) -> Step {
 fn warn_of_gitops(run: &Run) {
     if let Some(tracker) = ttl::tracked_by(&run.metadata) {
         eprintln!(
-            "Warning: {} keeps {} (it carries {}) and may undo this; make the change there, too.",
-            tracker.tool,
-            run.name(),
-            tracker.mark
+            "Warning: {tracker} keeps {} and may undo this; make the change there, too.",
+            run.name()
         );
     }
 }

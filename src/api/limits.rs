@@ -42,7 +42,7 @@ pub const MAX_SENT_KEY: usize = 512;
 pub const MAX_WORKSPACE_ID: usize = 255;
 /// A provider or a region.
 pub const MAX_PLACE: usize = 128;
-/// `status.keptBy`: a tool and one of its marks.
+/// `status.keptBy`: a tool and what shows it.
 pub const MAX_KEEPER: usize = 128;
 
 // Characters.

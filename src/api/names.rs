@@ -18,10 +18,12 @@ pub const DEFAULT_TOKEN_SECRET: &str = "run-operator-token";
 pub const DEFAULT_TOKEN_KEY: &str = "token";
 pub const DEFAULT_CA_KEY: &str = "ca.crt";
 
-/// Annotation of Argo CD on the objects that it tracks.
+/// Annotation of Argo CD on the objects that it tracks, unless it tracks by a label, whose name is a setting.
 pub const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
-/// Label of Argo CD on the objects that it tracks, in one of its configurations.
-pub const ARGO_INSTANCE: &str = "argocd.argoproj.io/instance";
+/// Field manager of what Argo CD applies, on the client's side and on the server's.
+pub const ARGO_APPLIES: &str = "argocd-controller";
+/// Field manager of what Argo CD creates or replaces (`Replace=true`, and all that releases before 2.5 apply).
+pub const ARGO_REPLACES: &str = "argocd-application-controller";
 pub const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 /// Label of Flux on the objects that a Kustomization applies.
 pub const FLUX_KUSTOMIZATION: &str = "kustomize.toolkit.fluxcd.io/name";
@@ -30,5 +32,3 @@ pub const FLUX_HELM: &str = "helm.toolkit.fluxcd.io/name";
 pub const HELM_RELEASE: &str = "meta.helm.sh/release-name";
 /// Annotation of a hook of Helm; Argo CD takes it for one of its own.
 pub const HELM_HOOK: &str = "helm.sh/hook";
-/// The label by which Argo CD tracks in its oldest configuration; people set it, too.
-pub const INSTANCE: &str = "app.kubernetes.io/instance";

@@ -61,8 +61,8 @@ pub struct RunStatus {
     /// Time at which the run was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// The tool that would create this object again, as a new Run, and its label or annotation: with it
-    /// `ttlSecondsAfterFinished` doesn't delete the object. To delete it, remove it from the tool's source.
+    /// The tool that would create this object again, as a new Run, and the label, annotation or field manager that shows
+    /// it: with it `ttlSecondsAfterFinished` doesn't delete the object. To delete it, remove it from the tool's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_KEEPER))]
     pub kept_by: Option<String>,

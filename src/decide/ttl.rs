@@ -1,9 +1,7 @@
 //! `spec.ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 //!
-//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: an object with
-//! their marks stays. A mark that only looks like theirs costs nothing; the opposite mistake costs a run.
-
-use std::collections::BTreeMap;
+//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: one that shows
+//! their hand stays. Counted is only what they set themselves, whatever their settings, and nobody else by habit.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -45,39 +43,64 @@ fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
     tracked_by(&facts.run.metadata)
 }
 
-/// A tool that would re-create the object, and the mark that shows it.
+/// A tool that would re-create the object, and what shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
     pub tool: &'static str,
-    pub mark: &'static str,
+    mark: Mark,
 }
 
-/// The tool that would re-create this object if it were deleted. Not a hook's, which creates it at each sync or upgrade
-/// in any case. Flux applies a manifest even if it is a hook for Argo CD or Helm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Label(&'static str),
+    Annotation(&'static str),
+    /// In `managedFields`.
+    Manager(&'static str),
+}
+
+use Mark::{Annotation, Label, Manager};
+
+/// Each mark with its tool, and with the annotations of hooks that the tool creates at each sync or upgrade in any case.
+/// Flux and Helm mark all that they apply. Argo CD's tracking may be a label of any name: its field managers have theirs.
+const MARKS: [(&str, Mark, &[&str]); 6] = [
+    ("Flux", Label(names::FLUX_KUSTOMIZATION), &[]),
+    ("Flux", Label(names::FLUX_HELM), &[names::HELM_HOOK]),
+    ("Argo CD", Annotation(names::ARGO_TRACKING), ARGO_HOOKS),
+    ("Argo CD", Manager(names::ARGO_APPLIES), ARGO_HOOKS),
+    ("Argo CD", Manager(names::ARGO_REPLACES), ARGO_HOOKS),
+    ("Helm", Annotation(names::HELM_RELEASE), &[names::HELM_HOOK]),
+];
+
+const ARGO_HOOKS: &[&str] = &[names::ARGO_HOOK, names::HELM_HOOK];
+
+/// The tool that would re-create this object if it were deleted.
 pub fn tracked_by(meta: &ObjectMeta) -> Option<Tracker> {
-    let (labels, annotations) = (meta.labels.as_ref(), meta.annotations.as_ref());
-    let helm_hook = has(annotations, names::HELM_HOOK);
-    let argo_hook = helm_hook || has(annotations, names::ARGO_HOOK);
-    let marks = [
-        ("Flux", names::FLUX_KUSTOMIZATION, labels, false),
-        ("Flux", names::FLUX_HELM, labels, helm_hook),
-        ("Argo CD", names::ARGO_TRACKING, annotations, argo_hook),
-        ("Argo CD", names::ARGO_INSTANCE, labels, argo_hook),
-        ("Helm", names::HELM_RELEASE, annotations, helm_hook),
-        ("Argo CD", names::INSTANCE, labels, argo_hook),
-    ];
-    let mut found = marks.into_iter();
-    let (tool, mark, ..) = found.find(|(_, mark, on, hook)| !hook && has(*on, mark))?;
+    let hooked = |hooks: &[&'static str]| hooks.iter().any(|hook| Annotation(hook).is_on(meta));
+    let mut marks = MARKS.into_iter();
+    let (tool, mark, _) = marks.find(|(_, mark, hooks)| mark.is_on(meta) && !hooked(hooks))?;
     Some(Tracker { tool, mark })
 }
 
-fn has(marks: Option<&BTreeMap<String, String>>, name: &str) -> bool {
-    marks.is_some_and(|marks| marks.contains_key(name))
+impl Mark {
+    fn is_on(self, meta: &ObjectMeta) -> bool {
+        let (marks, name) = match self {
+            Label(name) => (&meta.labels, name),
+            Annotation(name) => (&meta.annotations, name),
+            Manager(name) => {
+                let mut entries = meta.managed_fields.iter().flatten();
+                return entries.any(|entry| entry.manager.as_deref() == Some(name));
+            }
+        };
+        marks.as_ref().is_some_and(|marks| marks.contains_key(name))
+    }
 }
 
 /// As in `Argo CD (argocd.argoproj.io/tracking-id)`.
 impl std::fmt::Display for Tracker {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} ({})", self.tool, self.mark)
+        match self.mark {
+            Label(name) | Annotation(name) => write!(out, "{} ({name})", self.tool),
+            Manager(name) => write!(out, "{} (field manager {name})", self.tool),
+        }
     }
 }

@@ -19,8 +19,12 @@ async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     let at_once = json!({"ttlSecondsAfterFinished": 0});
     world.create_run("marked", at_once.clone()).await;
     proxy.until("delete", "runs", 1).await;
-    let mark = json!({"metadata": {"labels": {"argocd.argoproj.io/instance": "app"}}});
-    world.patch_run("marked", mark).await;
+    let manifest = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "marked"},
+        "spec": at_once,
+    });
+    let apply = ["apply", "--server-side", "--field-manager=argocd-controller", "-f", "-"];
+    world.kubectl(&apply, &manifest.to_string()).await.unwrap();
     release();
     eventually("the deletion is refused", async || {
         match proxy.asked(deletes)[0].status {
@@ -31,7 +35,7 @@ async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     .await;
     let told = |run: &Run| {
         let keeper = run.status.as_ref().and_then(|s| s.kept_by.as_deref());
-        keeper == Some("Argo CD (argocd.argoproj.io/instance)")
+        keeper == Some("Argo CD (field manager argocd-controller)")
     };
     world.run_until("marked", "stays and says why", told).await;
     world.create_run("unmarked", at_once).await;

@@ -1,5 +1,8 @@
 //! Objects that Argo CD, Flux or Helm would create again, and their TTL.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
@@ -12,26 +15,43 @@ use crate::{
     support::{Case, view},
 };
 
-/// Sets a tool's marks on an object: `@` begins an annotation, all else is a label.
+/// Sets a tool's marks on an object: `@` begins an annotation, `by ` a field manager, all else is a label.
 fn mark(run: &mut Run, marks: &[&str]) {
+    unmark(run, marks);
     let meta = &mut run.metadata;
     for mark in marks {
-        let (kept, name) = match mark.strip_prefix('@') {
-            Some(name) => (meta.annotations.get_or_insert_default(), name),
-            None => (meta.labels.get_or_insert_default(), *mark),
-        };
-        kept.insert(name.to_owned(), "team".to_owned());
+        if let Some(name) = mark.strip_prefix("by ") {
+            let entry = ManagedFieldsEntry {
+                manager: Some(name.to_owned()),
+                ..ManagedFieldsEntry::default()
+            };
+            meta.managed_fields.get_or_insert_default().push(entry);
+            continue;
+        }
+        let (kept, name) = kept(meta, mark);
+        kept.get_or_insert_default()
+            .insert(name.to_owned(), "team".to_owned());
     }
 }
 
 fn unmark(run: &mut Run, marks: &[&str]) {
     let meta = &mut run.metadata;
     for mark in marks {
-        let (kept, name) = match mark.strip_prefix('@') {
-            Some(name) => (&mut meta.annotations, name),
-            None => (&mut meta.labels, *mark),
-        };
+        if let (Some(name), Some(entries)) = (mark.strip_prefix("by "), &mut meta.managed_fields) {
+            entries.retain(|entry| entry.manager.as_deref() != Some(name));
+        }
+        let (kept, name) = kept(meta, mark);
         kept.as_mut().and_then(|kept| kept.remove(name));
+    }
+}
+
+fn kept<'a>(
+    meta: &'a mut ObjectMeta,
+    mark: &'a str,
+) -> (&'a mut Option<BTreeMap<String, String>>, &'a str) {
+    match mark.strip_prefix('@') {
+        Some(name) => (&mut meta.annotations, name),
+        None => (&mut meta.labels, mark),
     }
 }
 
@@ -53,7 +73,8 @@ fn kept_by(case: &Case) -> String {
 }
 
 const TRACKING: &str = "@argocd.argoproj.io/tracking-id";
-const ARGO: &str = "argocd.argoproj.io/instance";
+const ARGO: &str = "by argocd-controller";
+const ARGO_REPLACED: &str = "by argocd-application-controller";
 const ARGO_HOOK: &str = "@argocd.argoproj.io/hook";
 const KUSTOMIZATION: &str = "kustomize.toolkit.fluxcd.io/name";
 const HELM_RELEASE_OF_FLUX: &str = "helm.toolkit.fluxcd.io/name";
@@ -65,10 +86,13 @@ const INSTANCE: &str = "app.kubernetes.io/instance";
 #[rstest]
 #[case::nobody(&[], None)]
 #[case::somebody_else(&["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "@example.com/note"], None)]
+#[case::kubectl(&["by kubectl-client-side-apply", "by kubectl", INSTANCE], None)]
+#[case::a_person_in_argo_s_interface(&["by argocd-server"], None)]
 #[case::another_namespace_of_flux(&["kustomize.toolkit.fluxcd.io/namespace"], None)]
 #[case::argo_by_annotation(&[TRACKING], Some("Argo CD"))]
-#[case::argo_by_label(&[ARGO], Some("Argo CD"))]
-#[case::argo_by_its_oldest_label(&[INSTANCE], Some("Argo CD"))]
+#[case::argo_by_a_label_of_any_name(&["example.com/app", ARGO], Some("Argo CD"))]
+#[case::argo_that_replaced_it(&[INSTANCE, ARGO_REPLACED], Some("Argo CD"))]
+#[case::the_label_of_kustomize_and_charts_alone(&[INSTANCE], None)]
 #[case::argo_of_a_chart(&[INSTANCE, TRACKING, "app.kubernetes.io/managed-by"], Some("Argo CD"))]
 #[case::argo_that_took_over_a_release(&[TRACKING, RELEASE], Some("Argo CD"))]
 #[case::flux(&[KUSTOMIZATION, "kustomize.toolkit.fluxcd.io/namespace"], Some("Flux"))]
@@ -76,10 +100,10 @@ const INSTANCE: &str = "app.kubernetes.io/instance";
 #[case::helm(&[RELEASE, "@meta.helm.sh/release-namespace"], Some("Helm"))]
 #[case::helm_with_the_usual_labels(&[RELEASE, INSTANCE], Some("Helm"))]
 #[case::hook_of_argo(&[ARGO_HOOK, TRACKING], None)]
-#[case::hook_of_argo_by_label(&[ARGO_HOOK, ARGO, INSTANCE], None)]
+#[case::hook_that_argo_applied(&[ARGO_HOOK, ARGO, ARGO_REPLACED], None)]
 #[case::hook_of_helm(&[HELM_HOOK, INSTANCE], None)]
 #[case::hook_of_helm_with_its_release(&[HELM_HOOK, RELEASE], None)]
-#[case::hook_of_helm_by_argo(&[HELM_HOOK, INSTANCE, TRACKING], None)]
+#[case::hook_of_helm_by_argo(&[HELM_HOOK, ARGO, TRACKING], None)]
 #[case::hook_of_helm_by_flux(&[HELM_HOOK, HELM_RELEASE_OF_FLUX], None)]
 #[case::hook_of_argo_that_helm_installed(&[ARGO_HOOK, INSTANCE, RELEASE], Some("Helm"))]
 #[case::hook_of_argo_that_flux_applied(&[ARGO_HOOK, KUSTOMIZATION], Some("Flux"))]
@@ -102,6 +126,7 @@ fn a_ttl_deletes_no_object_that_would_come_back(
         );
         assert!(keeper.starts_with(&format!("{tool} (")), "{keeper}");
         let mark = keeper[tool.len() + 2..].trim_end_matches(')');
+        let mark = mark.trim_start_matches("field manager ");
         assert!(marks.iter().any(|m| m.ends_with(mark)), "{keeper}");
     } else {
         assert_eq!(due.does(), "delete");
@@ -210,6 +235,7 @@ fn without_a_ttl_it_is_not_mentioned() {
 const MARKS: &[&str] = &[
     TRACKING,
     ARGO,
+    ARGO_REPLACED,
     ARGO_HOOK,
     KUSTOMIZATION,
     HELM_RELEASE_OF_FLUX,

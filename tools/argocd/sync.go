@@ -26,8 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What Argo CD marks its objects with (annotation tracking, its default), and the field manager of its
-// server-side apply.
+// What Argo CD marks its objects with (annotation tracking, its default), and the field manager of what it applies.
 const (
 	trackingID = "argocd.argoproj.io/tracking-id"
 	manager    = "argocd-controller"
@@ -35,10 +34,10 @@ const (
 
 // application is what the arguments say of an Application.
 type application struct {
-	name, cm, kubeconfig, namespace string
-	prune, serverSide               bool
-	manifests                       []*unstructured.Unstructured
-	config                          *rest.Config
+	name, cm, kubeconfig, namespace, label string
+	prune, serverSide                      bool
+	manifests                              []*unstructured.Unstructured
+	config                                 *rest.Config
 }
 
 func parse(command string, args []string) (*application, error) {
@@ -48,6 +47,7 @@ func parse(command string, args []string) (*application, error) {
 	flags.StringVar(&app.cm, "cm", "", "argocd-cm")
 	flags.StringVar(&app.kubeconfig, "kubeconfig", "", "kubeconfig")
 	flags.StringVar(&app.namespace, "namespace", "", "the destination's namespace")
+	flags.StringVar(&app.label, "label", "", "application.instanceLabelKey, for label tracking")
 	flags.BoolVar(&app.prune, "prune", false, "automated.prune")
 	flags.BoolVar(&app.serverSide, "server-side", false, "ServerSideApply=true")
 	if err := flags.Parse(args); err != nil {
@@ -72,6 +72,15 @@ func (a *application) track(object *unstructured.Unstructured) {
 	if object.GetNamespace() == "" && object.GetKind() != "ClusterWorkspace" {
 		object.SetNamespace(a.namespace)
 	}
+	if a.label != "" {
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[a.label] = a.name
+		object.SetLabels(labels)
+		return
+	}
 	annotations := object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -85,6 +94,9 @@ func (a *application) track(object *unstructured.Unstructured) {
 func (a *application) cluster() cache.ClusterCache {
 	remember := func(object *unstructured.Unstructured, _ bool) (any, bool) {
 		owner, _, _ := strings.Cut(object.GetAnnotations()[trackingID], ":")
+		if a.label != "" {
+			owner = object.GetLabels()[a.label]
+		}
 		return owner, owner == a.name
 	}
 	return cache.NewClusterCache(a.config,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::api::GetParams;
 use kube::core::{PartialObjectMeta, Request};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::api::{ClusterWorkspace, Run, RunStatus, Workspace};
+use crate::api::{ClusterWorkspace, Run, RunStatus, Workspace, names};
 
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -178,11 +178,12 @@ impl Undecodable {
     }
 }
 
-/// Without `managedFields`, which may be as deep and as large as the object, and without kubectl's copy of it.
+/// Without kubectl's copy of the object. Of `managedFields`, which may be as deep and as large as the object, only the
+/// names of the other managers.
 fn metadata_of(raw: &RawValue) -> Result<ObjectMeta, Undecodable> {
     let unreadable = |error| Undecodable::new("metadata", raw, &error);
     let mut fields: BTreeMap<String, &RawValue> = part("metadata", raw)?;
-    fields.remove("managedFields");
+    let managed = fields.remove("managedFields");
     let kept = serde_json::to_string(&fields).map_err(unreadable)?;
     let mut metadata: ObjectMeta = serde_json::from_str(&kept).map_err(unreadable)?;
     // The key stays: otherwise a write would assume that there are no annotations, and replace them all.
@@ -190,7 +191,22 @@ fn metadata_of(raw: &RawValue) -> Result<ObjectMeta, Undecodable> {
     if let Some(copy) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) {
         *copy = String::new();
     }
+    metadata.managed_fields = managed.map(other_managers).transpose()?;
     Ok(metadata)
+}
+
+fn other_managers(raw: &RawValue) -> Result<Vec<ManagedFieldsEntry>, Undecodable> {
+    #[derive(Deserialize)]
+    struct Entry {
+        manager: Option<String>,
+    }
+    let mut entries: Vec<Entry> = part("metadata.managedFields", raw)?;
+    entries.retain(|entry| entry.manager.as_deref() != Some(names::FIELD_MANAGER));
+    let named = |Entry { manager }| ManagedFieldsEntry {
+        manager,
+        ..ManagedFieldsEntry::default()
+    };
+    Ok(entries.into_iter().map(named).collect())
 }
 
 /// Decodes one item; none makes this an error, so that it can't fail the line or the page that it is a part of.
@@ -334,15 +350,21 @@ mod tests {
         )
     }
 
+    /// Proves: P-ttl
     #[test]
-    fn a_deep_workload_and_deep_managed_fields_are_no_obstacle() {
+    fn a_deep_workload_is_no_obstacle_and_of_deep_managed_fields_the_managers_are_kept() {
+        let managed = |manager| format!(r#"{{"manager":"{manager}","fieldsV1":{}}}"#, nested(5000));
         let text = format!(
-            r#"{{"metadata":{{"name":"train","uid":"u","managedFields":[{{"fieldsV1":{0}}}]}},"spec":{{"workload":{{"image":"i","a":{0}}}}}}}"#,
+            r#"{{"metadata":{{"name":"train","uid":"u","managedFields":[{},{}]}},"spec":{{"workload":{{"image":"i","a":{}}}}}}}"#,
+            managed("kubectl"),
+            managed(names::FIELD_MANAGER),
             nested(5000)
         );
         let run = decoded(&text).good().cloned().unwrap();
         assert_eq!(run.name_any(), "train");
-        assert!(run.metadata.managed_fields.is_none());
+        let entries = run.metadata.managed_fields.as_ref().unwrap();
+        let managers: Vec<_> = entries.iter().map(|e| e.manager.as_deref()).collect();
+        assert_eq!(managers, [Some("kubectl")]);
         assert!(run.spec.workload.as_str().len() > 30_000);
     }
 

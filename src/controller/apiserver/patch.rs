@@ -121,6 +121,8 @@ where
 {
     let mut last = object.clone();
     last.meta_mut().finalizers = None;
+    // Their names alone are no valid entries; without any, the API server keeps its own.
+    last.meta_mut().managed_fields = None;
     let params = PostParams {
         field_manager: Some(names::FIELD_MANAGER.to_owned()),
         ..PostParams::default()

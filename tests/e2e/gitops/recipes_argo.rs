@@ -1,7 +1,10 @@
 //! The recipes of `docs/gitops.md` for Argo CD, by its own sync engine with our health scripts.
 
+use std::collections::HashSet;
+
 use kube::ResourceExt;
-use run_operator::api::Phase;
+use rstest::rstest;
+use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
 use super::tools::{cancelled_and_succeeded, endless, example, file};
@@ -86,6 +89,7 @@ async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
 #[tokio::test]
 async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     let world = World::new().await;
+    let history = world.history().await;
     let changed = |manifests: &str| manifests.replace("train:1.4", "train:1.5");
     // Without the options the sync fails, and harms nothing.
     let plain = endless(&example("promotion/run"));
@@ -105,6 +109,12 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     assert_eq!(result(&results, "train")["Status"], "Synced");
     let after = world.phase("train", Phase::Succeeded).await;
     assert_ne!(after.uid(), before.uid());
+    // Whatever the sync did has been seen once a later object is.
+    let later = json!({"suspend": true});
+    world.create_run("later", later).await;
+    history.until("later", "is seen", |_| true).await;
+    let made: HashSet<_> = history.of("train").iter().map(ResourceExt::uid).collect();
+    assert_eq!(made.len(), 2, "replaced once: {made:?}");
     cancelled_and_succeeded(&world).await;
     // The warning beside the recipe: the options don't ask whether anything changed.
     sync(&world, &[], &changed).await;
@@ -113,6 +123,26 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
         if runs == 3 { Ok(()) } else { Err(runs) }
     })
     .await;
+}
+
+/// The label's name is a setting of Argo CD.
+/// Proves: P-ttl, P-recipes
+#[rstest]
+#[case::applied_by_the_client(&[])]
+#[case::applied_by_the_server(&["--server-side"])]
+#[tokio::test]
+async fn a_run_that_argo_tracks_by_a_label_of_its_own_outlives_its_ttl(#[case] how: &[&str]) {
+    let world = World::new().await;
+    let how = [&["--label", "example.com/app"], how].concat();
+    let ttl = "spec:\n  ttlSecondsAfterFinished: 0";
+    let manifest = example("promotion/run").replace("spec:", ttl);
+    sync(&world, &how, &manifest).await;
+    let told = |run: &Run| {
+        let keeper = run.status.as_ref().and_then(|s| s.kept_by.as_deref());
+        keeper == Some("Argo CD (field manager argocd-controller)")
+    };
+    world.run_until("train", "stays and says why", told).await;
+    assert_eq!(world.service.runs().await.len(), 1);
 }
 
 /// Proves: P-recipes
