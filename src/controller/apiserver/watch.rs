@@ -1,14 +1,16 @@
 //! A list and then an endless watch, by kube's watcher. Added here: pauses that grow after errors; pages where a streamed
-//! list is refused, breaks or never ends (kube asks for it again for ever); a new list where a watch can't resume (a 410,
+//! list is refused, breaks or never ends (kube asks for it again, or waits, for ever); a new list where a watch can't resume (a 410,
 //! a line that is no JSON, errors in a row). An object without readable metadata is skipped.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher};
 use kube::{Api, Resource, core::NamespaceResourceScope};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::util::error_chain;
 
@@ -18,7 +20,8 @@ use super::object::{Maybe, Object};
 const FAILURES: u32 = 5;
 /// Time without an error after which the next one counts as the first.
 const LASTING: Duration = Duration::from_mins(2);
-/// Silence within a streamed list after which it counts as failed: the bookmark that completes it may never come.
+/// Time without a further object of a streamed list after which it counts as failed: the bookmark that completes it may
+/// never come.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Objects of a page. kube holds a page as a whole, and each object may have 1.5 MiB.
 const PAGE: u32 = 100;
@@ -62,8 +65,8 @@ enum WatchError {
     Watcher(#[from] watcher::Error),
     #[error("a streamed list ended before it was complete")]
     Incomplete,
-    #[error("nothing more of a streamed list came within {} s", SILENCE.as_secs())]
-    Silent,
+    #[error("a streamed list brought neither a further object nor its end within {} s", SILENCE.as_secs())]
+    Endless,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +91,9 @@ struct Watch<K> {
     config: Config,
     events: BoxStream<'static, watcher::Result<Event<Maybe<K>>>>,
     list: List,
-    /// The API server has no streamed lists, or grants no watch: every list is read in pages.
+    /// The API server has no streamed lists, ends none, or grants no watch: every list is read in pages.
     unstreamed: bool,
+    streamed: Streamed,
     begun: bool,
     complete: bool,
     failures: Failures,
@@ -104,6 +108,7 @@ impl<K: Object> Watch<K> {
             config,
             list,
             unstreamed: false,
+            streamed: Streamed::default(),
             begun: false,
             complete: false,
             failures: Failures::default(),
@@ -114,6 +119,7 @@ impl<K: Object> Watch<K> {
         let list = if self.unstreamed { List::InPages } else { list };
         self.events = events(&self.api, &self.config, list);
         (self.list, self.begun, self.complete) = (list, false, false);
+        self.streamed = Streamed::default();
     }
 
     async fn next(&mut self) -> Event<Maybe<K>> {
@@ -126,12 +132,13 @@ impl<K: Object> Watch<K> {
         }
     }
 
-    /// The next event; `None` if it has no effect. `silence` is the longest within a streamed list.
+    /// The next event; `None` if it has no effect. `silence` is the longest between two objects of a streamed list.
     async fn read(&mut self, silence: Duration) -> Result<Option<Event<Maybe<K>>>, WatchError> {
         let streamed = self.list == List::Streamed && !self.complete;
         let read = if streamed {
-            let read = timeout(silence, self.events.next()).await;
-            read.map_err(|_| WatchError::Silent)?
+            let until = self.streamed.until(silence);
+            let read = timeout_at(until, self.events.next()).await;
+            read.map_err(|_| WatchError::Endless)?
         } else {
             self.events.next().await
         };
@@ -147,7 +154,7 @@ impl<K: Object> Watch<K> {
                 return Ok(None);
             }
             Event::Init => (self.begun, self.complete) = (true, false),
-            Event::InitDone => self.complete = true,
+            Event::InitDone => (self.complete, self.streamed) = (true, Streamed::default()),
             Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
                 // Not even its metadata can be decoded, and so nothing is known of it.
                 if let Maybe::Bad(bad) = object
@@ -161,6 +168,9 @@ impl<K: Object> Watch<K> {
                 }
                 if self.complete && self.failures.in_a_row > 0 {
                     self.failures.end();
+                }
+                if streamed && !self.streamed.advances(object, silence) {
+                    return Err(WatchError::Endless);
                 }
             }
         }
@@ -181,13 +191,41 @@ impl<K: Object> Watch<K> {
             self.begin(List::Streamed);
             return pause;
         }
-        self.unstreamed = matches!(code, Some(400 | 403 | 422));
+        let endless = self.begun && matches!(error, WatchError::Endless);
+        self.unstreamed = endless || matches!(code, Some(400 | 403 | 422));
         self.begin(List::InPages);
         // Pages may be there where streamed lists aren't, unless those are refused for the same reason.
         if self.failures.in_a_row == 1 && !matches!(code, Some(401 | 403 | 404)) {
             return Duration::ZERO;
         }
         pause
+    }
+}
+
+/// How far a streamed list is. A change of an object that it has brought is no progress: the API server is past the list,
+/// and on a busy cluster such changes would hide for ever that its end never came.
+#[derive(Default)]
+struct Streamed {
+    /// Since when no further object has come.
+    since: Option<Instant>,
+    hasher: RandomState,
+    /// Hashes of the uids that have come.
+    objects: HashSet<u64>,
+}
+
+impl Streamed {
+    fn until(&mut self, silence: Duration) -> Instant {
+        *self.since.get_or_insert_with(Instant::now) + silence
+    }
+
+    /// Takes in an object; false if it is none of the list's and the time is over.
+    fn advances(&mut self, object: &impl Resource, silence: Duration) -> bool {
+        let uid = self.hasher.hash_one(&object.meta().uid);
+        if self.objects.insert(uid) {
+            self.since = None;
+            return true;
+        }
+        Instant::now() < self.until(silence)
     }
 }
 
@@ -218,7 +256,7 @@ fn resumes(error: &WatchError) -> bool {
 fn status(error: &WatchError) -> Option<u16> {
     match error {
         WatchError::Watcher(error) => http_status(error),
-        WatchError::Incomplete | WatchError::Silent => None,
+        WatchError::Incomplete | WatchError::Endless => None,
     }
 }
 

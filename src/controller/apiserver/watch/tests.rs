@@ -127,12 +127,36 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str, #[case] 
 
 /// Proves: F-outage
 #[tokio::test]
-async fn a_streamed_list_whose_end_never_comes_is_read_in_pages() {
+async fn a_streamed_list_that_falls_silent_is_read_in_pages() {
     let api: Api<Maybe<Run>> = Api::all(silent());
     let mut watch = Watch::new(api, Config::default());
     let error = watch.read(Duration::ZERO).await.unwrap_err();
-    assert!(matches!(error, WatchError::Silent), "{error}");
+    assert!(matches!(error, WatchError::Endless), "{error}");
     assert_eq!(watch.failed(&error), Duration::ZERO);
+    assert_eq!(watch.list, List::InPages);
+}
+
+/// The bookmark may come without the annotation that marks the end, and the watch go on behind it. So it will with the
+/// next list.
+/// Proves: F-outage
+#[tokio::test]
+async fn a_streamed_list_that_goes_on_without_its_end_is_read_in_pages_like_every_later_one() {
+    let object = |uid: &str| {
+        let text = format!(
+            r#"{{"metadata":{{"name":"{uid}","uid":"{uid}"}},"spec":{{"workload":{{}}}}}}"#
+        );
+        Event::InitApply(serde_json::from_str::<Maybe<Run>>(&text).unwrap())
+    };
+    let mut watch = watched(Vec::new());
+    let events = [Event::Init, object("a"), object("b"), object("a")].map(Ok);
+    watch.events = stream::iter(events).boxed();
+    for _ in 0..3 {
+        watch.read(Duration::ZERO).await.unwrap();
+    }
+    let error = watch.read(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, WatchError::Endless), "{error}");
+    watch.failed(&error);
+    watch.begin(List::Streamed);
     assert_eq!(watch.list, List::InPages);
 }
 
