@@ -63,15 +63,16 @@ pub(crate) enum Outcome {
 /// not acted on yet is waited for.
 pub(crate) fn outcome(run: &Run, goal: Goal) -> Option<Outcome> {
     let status = run.status.as_ref();
-    let deleted = run.metadata.deletion_timestamp.as_ref();
-    let completed = status.and_then(|status| status.completion_time.as_ref());
+    let deleted = run.metadata.deletion_timestamp.is_some();
     let reached = match goal {
         Goal::Finished => run.ended(),
         Goal::Succeeded => run.phase() == Some(Phase::Succeeded),
         Goal::Accepted => status.is_some_and(|status| status.run_id.is_some()),
     };
-    // A deletion cancels what runs: by the order of the two times, and not by what is seen first.
-    if deleted.is_some_and(|deleted| completed.is_none_or(|completed| completed > deleted)) {
+    // A deletion cancels what runs. It is a generation of the object, which an end that came before it has not observed:
+    // times, of two clocks and in whole seconds, would decide by chance.
+    let observed = status.is_some_and(|s| s.observed_generation == run.metadata.generation);
+    if deleted && (observed || !run.ended()) {
         Some(Outcome::Deleted)
     } else if reached {
         Some(Outcome::Reached)
@@ -298,16 +299,22 @@ mod tests {
     /// Proves: K-wait
     #[test]
     fn a_deletion_ends_each_wait_unless_the_run_had_ended_before() {
-        let deleted = |mut run: Run, seconds: i64| {
-            run.metadata.deletion_timestamp = Some(at(seconds).into());
+        let deleted = |mut run: Run, observed: i64| {
+            // The fixture ended at 90, in the same second.
+            run.metadata.deletion_timestamp = Some(at(90).into());
+            run.metadata.generation = Some(2);
+            run.status.get_or_insert_default().observed_generation = Some(observed);
             outcomes(&run)
         };
-        let cancelled = || ended(Phase::Cancelled, Reason::Cancelled);
         let by_deletion = [Some(Outcome::Deleted); 3];
-        assert_eq!(deleted(active(), 70), by_deletion);
-        // The fixture ended at 90.
-        assert_eq!(deleted(cancelled(), 70), by_deletion);
-        assert_eq!(deleted(cancelled(), 100), outcomes(&cancelled()));
+        for observed in [1, 2] {
+            assert_eq!(deleted(active(), observed), by_deletion);
+        }
+        for phase in [Phase::Cancelled, Phase::Succeeded] {
+            let end = || ended(phase, Reason::Cancelled);
+            assert_eq!(deleted(end(), 2), by_deletion);
+            assert_eq!(deleted(end(), 1), outcomes(&end()));
+        }
     }
 
     #[test]
