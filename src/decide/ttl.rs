@@ -1,7 +1,7 @@
 //! `spec.ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 //!
-//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: one that shows
-//! their hand stays. Counted is only what they set themselves, whatever their settings, and nobody else by habit.
+//! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: one that has
+//! their mark stays. Marks are what they set whatever their settings, and what nobody else sets by habit.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -43,7 +43,7 @@ fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
     tracked_by(&facts.run.metadata)
 }
 
-/// A tool that would re-create the object, and what shows it.
+/// A tool that would re-create the object, and the mark that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracker {
     pub tool: &'static str,

@@ -23,7 +23,13 @@ async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "marked"},
         "spec": at_once,
     });
-    let apply = ["apply", "--server-side", "--field-manager=argocd-controller", "-f", "-"];
+    let apply = [
+        "apply",
+        "--server-side",
+        "--field-manager=argocd-controller",
+        "-f",
+        "-",
+    ];
     world.kubectl(&apply, &manifest.to_string()).await.unwrap();
     release();
     eventually("the deletion is refused", async || {

@@ -40,7 +40,11 @@ async fn each_command_changes_what_it_may_and_refuses_the_rest() {
         ("retry active", 2, "active: Nothing was refused for good"),
         // The one that can't be retried doesn't keep the other from it.
         ("retry active refused", 2, "refused retried\n"),
-        ("orphan active -o name", 0, "Flux (kustomize.toolkit.fluxcd.io/name) keeps active"),
+        (
+            "orphan active -o name",
+            0,
+            "Flux (kustomize.toolkit.fluxcd.io/name) keeps active",
+        ),
     ];
     each_says(&world, &commands).await;
     let active = world.run("active").await;
