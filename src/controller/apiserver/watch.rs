@@ -1,6 +1,6 @@
 //! A list and then an endless watch, by kube's watcher. Added here: pauses that grow after errors; pages where a streamed
-//! list is refused, breaks or never ends (kube asks for it again, or waits, for ever); a new list where a watch can't resume (a 410,
-//! a line that is no JSON, errors in a row). An object without readable metadata is skipped.
+//! list is refused, breaks or never ends (kube asks for it again, or waits, for ever); a new list where a watch can't
+//! resume (a 410, a line that is no JSON, errors in a row). An object without readable metadata is skipped.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
