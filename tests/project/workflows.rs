@@ -33,22 +33,23 @@ fn unpinned(text: &str) -> Vec<&str> {
         line.strip_prefix("uses:").map(str::trim)
     });
     let others = uses.filter(|uses| !uses.starts_with("./"));
-    others.filter(|uses| {
-        let Some((_, pin)) = uses.split_once('@') else {
-            return true;
-        };
-        let Some((commit, version)) = pin.split_once(" # v") else {
-            return true;
-        };
-        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        let numbers: Vec<&str> = version.split('.').collect();
-        let number = |n: &&str| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit());
-        !(commit.len() == 40
-            && commit.chars().all(hex)
-            && numbers.len() == 3
-            && numbers.iter().all(number))
-    })
-    .collect()
+    others
+        .filter(|uses| {
+            let Some((_, pin)) = uses.split_once('@') else {
+                return true;
+            };
+            let Some((commit, version)) = pin.split_once(" # v") else {
+                return true;
+            };
+            let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+            let numbers: Vec<&str> = version.split('.').collect();
+            let number = |n: &&str| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit());
+            !(commit.len() == 40
+                && commit.chars().all(hex)
+                && numbers.len() == 3
+                && numbers.iter().all(number))
+        })
+        .collect()
 }
 
 /// Proves: I-release

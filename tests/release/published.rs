@@ -212,9 +212,18 @@ fn the_released_chart_and_manifests_have_images_by_digest() {
     let maintainers = json!([{"name": "A Team", "email": "team@example.com"}, {"name": "acme"}]);
     assert_eq!(chart["maintainers"], maintainers);
     let mut show = helm::command();
-    let readme = done(&show.args(["show", "readme"]).arg(&archive).output().unwrap());
+    let readme = done(
+        &show
+            .args(["show", "readme"])
+            .arg(&archive)
+            .output()
+            .unwrap(),
+    );
     let link = format!("](https://example.com/run-operator/blob/v{VERSION}/docs/install.md");
-    assert!(readme.contains(&link) && !readme.contains("](."), "{readme}");
+    assert!(
+        readme.contains(&link) && !readme.contains("](."),
+        "{readme}"
+    );
     let told = |name: &str| -> Value {
         let text = chart["annotations"][format!("artifacthub.io/{name}")].as_str();
         serde_saphyr::from_str(text.unwrap()).unwrap()

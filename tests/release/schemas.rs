@@ -27,14 +27,28 @@ fn schemas() -> TempDir {
 fn judged(schemas: &Path, files: &[String]) -> Vec<(String, String, String)> {
     let location = "{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json";
     let mut kubeconform = Command::new(go_tool("kubeconform").unwrap());
-    kubeconform.arg("-schema-location").arg(schemas.join(location));
+    kubeconform
+        .arg("-schema-location")
+        .arg(schemas.join(location));
     kubeconform.args(["-ignore-missing-schemas", "-verbose", "-output", "json"]);
-    let output = kubeconform.args(files).current_dir(root()).output().unwrap();
+    let output = kubeconform
+        .args(files)
+        .current_dir(root())
+        .output()
+        .unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let resources = report["resources"].as_array().unwrap().iter();
     let judged = resources.filter(|resource| resource["status"] != "statusSkipped");
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
-    judged.map(|r| (text(&r["kind"]), text(&r["status"]), format!("{}: {}", r["filename"], r["msg"]))).collect()
+    judged
+        .map(|r| {
+            (
+                text(&r["kind"]),
+                text(&r["status"]),
+                format!("{}: {}", r["filename"], r["msg"]),
+            )
+        })
+        .collect()
 }
 
 /// Proves: I-release
@@ -42,7 +56,10 @@ fn judged(schemas: &Path, files: &[String]) -> Vec<(String, String, String)> {
 fn kubeconform_takes_every_example_and_the_readme_s_own_run() {
     let schemas = schemas();
     let readme = files::text("README.md");
-    let run = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let run = readme
+        .split("```yaml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
     let own = schemas.path().join("readme.yaml");
     fs::write(&own, run.unwrap()).unwrap();
     let ours = "apiVersion: run-operator.dev/v1alpha1";
@@ -55,7 +72,10 @@ fn kubeconform_takes_every_example_and_the_readme_s_own_run() {
         assert_eq!(status, "statusValid", "{why}");
         kinds.insert(kind);
     }
-    assert_eq!(Vec::from_iter(kinds), ["ClusterWorkspace", "Run", "Workspace"]);
+    assert_eq!(
+        Vec::from_iter(kinds),
+        ["ClusterWorkspace", "Run", "Workspace"]
+    );
 }
 
 /// Proves: I-release
@@ -63,11 +83,23 @@ fn kubeconform_takes_every_example_and_the_readme_s_own_run() {
 fn kubeconform_refuses_what_the_api_server_would_and_knows_that_the_workload_is_open() {
     let schemas = schemas();
     for (spec, taken) in [
-        (json!({"workload": {"image": "a", "any": {"deep": [null, 1.5]}}}), true),
-        (json!({"workload": {"image": "a"}, "activeDeadlineSecond": 5}), false),
-        (json!({"workload": {"image": "a"}, "deletionPolicy": "Keep"}), false),
+        (
+            json!({"workload": {"image": "a", "any": {"deep": [null, 1.5]}}}),
+            true,
+        ),
+        (
+            json!({"workload": {"image": "a"}, "activeDeadlineSecond": 5}),
+            false,
+        ),
+        (
+            json!({"workload": {"image": "a"}, "deletionPolicy": "Keep"}),
+            false,
+        ),
         (json!({"workload": {"epochs": 3}}), false),
-        (json!({"workload": {"image": "a"}, "workspaceRef": {"nam": "b"}}), false),
+        (
+            json!({"workload": {"image": "a"}, "workspaceRef": {"nam": "b"}}),
+            false,
+        ),
     ] {
         let run = json!({
             "apiVersion": "run-operator.dev/v1alpha1",
@@ -78,7 +110,11 @@ fn kubeconform_refuses_what_the_api_server_would_and_knows_that_the_workload_is_
         let file = schemas.path().join("run.json");
         fs::write(&file, run.to_string()).unwrap();
         let found = judged(schemas.path(), &[file.display().to_string()]);
-        let wanted = if taken { "statusValid" } else { "statusInvalid" };
+        let wanted = if taken {
+            "statusValid"
+        } else {
+            "statusInvalid"
+        };
         assert_eq!(found[0].1, wanted, "{spec}: {found:?}");
     }
 }

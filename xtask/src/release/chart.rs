@@ -76,7 +76,11 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
     if let Some(source) = &options.source {
         let readme = copy.join("README.md");
         // From the chart's folder in the repository.
-        let documents = format!("]({}/blob/v{}/", source.trim_end_matches('/'), options.version);
+        let documents = format!(
+            "]({}/blob/v{}/",
+            source.trim_end_matches('/'),
+            options.version
+        );
         write(&readme, read(&readme)?.replace("](../../", &documents))?;
     }
     let mut helm = generate::helm()?;
