@@ -30,26 +30,25 @@ fn workflows() -> Vec<(String, String)> {
 fn unpinned(text: &str) -> Vec<&str> {
     let uses = text.lines().filter_map(|line| {
         let line = line.trim_start().trim_start_matches("- ");
-        line.strip_prefix("uses:").map(str::trim)
+        let uses = line.strip_prefix("uses:").map(str::trim);
+        uses.filter(|uses| !uses.starts_with("./"))
     });
-    let others = uses.filter(|uses| !uses.starts_with("./"));
-    others
-        .filter(|uses| {
-            let Some((_, pin)) = uses.split_once('@') else {
-                return true;
-            };
-            let Some((commit, version)) = pin.split_once(" # v") else {
-                return true;
-            };
-            let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-            let numbers: Vec<&str> = version.split('.').collect();
-            let number = |n: &&str| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit());
-            !(commit.len() == 40
-                && commit.chars().all(hex)
-                && numbers.len() == 3
-                && numbers.iter().all(number))
-        })
-        .collect()
+    uses.filter(|uses| {
+        let Some((_, pin)) = uses.split_once('@') else {
+            return true;
+        };
+        let Some((commit, version)) = pin.split_once(" # v") else {
+            return true;
+        };
+        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        let numbers: Vec<&str> = version.split('.').collect();
+        let number = |n: &&str| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit());
+        !(commit.len() == 40
+            && commit.chars().all(hex)
+            && numbers.len() == 3
+            && numbers.iter().all(number))
+    })
+    .collect()
 }
 
 /// Proves: I-release
