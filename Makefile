@@ -23,7 +23,7 @@ build: ## Build the operator, the tool and the reference service (target/debug)
 
 .PHONY: demo
 demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until Ctrl-C
-	@$(CARGO) build --locked --bins
+	@$(CARGO) build --locked --bin run-operator --bin reference-service --bin xtask
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
