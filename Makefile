@@ -6,6 +6,8 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 RUST_TEST_THREADS ?= $(shell n=$$((2 * $(CORES))); [ $$n -ge 4 ] || n=4; echo $$n)
 # Sets which tests `make test` runs: make test TESTS='--test client'.
 TESTS ?=
+# The release's.
+VERSION ?= $(shell sed -nE 's/^version = "(.*)"$$/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
 # One cargo at a time: two would only wait for each other's lock.
@@ -21,7 +23,7 @@ build: ## Build the operator, the tool and the reference service (target/debug)
 
 .PHONY: demo
 demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until Ctrl-C
-	@$(CARGO) build --locked --bins
+	@$(CARGO) build --locked --bin run-operator --bin reference-service --bin xtask
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
@@ -39,8 +41,8 @@ test-alerts: ## Run the tests of alert rules and dashboard, with Prometheus's ow
 	$(CARGO) test --locked --test metrics
 
 .PHONY: test-release
-test-release: node image service-image ## Run the tests of a release: cosign, krew, Helm 3, a registry, the last tag
-	@for tool in cosign helm3 krew; do .ci/go-tool $$tool >/dev/null || exit 1; done
+test-release: node image service-image ## Run the tests of a release: cosign, krew, Helm 3, kubeconform, a registry, the last tag
+	@for tool in cosign helm3 krew kubeconform; do .ci/go-tool $$tool >/dev/null || exit 1; done
 	last=$$(.ci/last-release) && RUN_OPERATOR_LAST_RELEASE=$$last \
 	  $(CARGO) test --locked --no-fail-fast --test release --test install -- --include-ignored
 
@@ -49,7 +51,7 @@ test-unit: ## Run the tests that need no control plane
 	$(CARGO) test --locked --lib --bins --test policy --test client --test project
 
 .PHONY: kubernetes-compat
-kubernetes-compat: ## Run the suites that depend on the API server on another version: KUBERNETES=1.34 or 1.35
+kubernetes-compat: ## Run the suites that depend on the API server on another version: KUBERNETES=1.35 or 1.36
 	@.ci/kubernetes $(KUBERNETES)
 
 .PHONY: control-plane

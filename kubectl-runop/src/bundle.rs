@@ -190,7 +190,7 @@ impl Bundle<'_> {
         };
         let text = pretty(&redacted(&deployment, true));
         self.add("operator/deployment.json", text)?;
-        let labels = deployment.spec.and_then(|spec| spec.selector.match_labels);
+        let labels = deployment.spec.selector.match_labels;
         let labels = labels.unwrap_or_default().into_iter();
         let labels: Vec<String> = labels
             .map(|(key, value)| format!("{key}={value}"))

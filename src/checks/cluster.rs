@@ -99,9 +99,9 @@ fn compare(path: &str, ours: &Value, served: Option<&Value>, missing: &mut Vec<S
 }
 
 /// The oldest Kubernetes that the operator is tested on, and starts on.
-pub const MINIMUM: KubernetesVersion = KubernetesVersion(1, 34);
+pub const MINIMUM: KubernetesVersion = KubernetesVersion(1, 35);
 
-/// A minor version, such as 1.34. Its order is that of the releases.
+/// A minor version, such as 1.35. Its order is that of the releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KubernetesVersion(u32, u32);
 
@@ -151,13 +151,13 @@ mod tests {
 
     /// Proves: I-minimum-kubernetes
     #[rstest]
-    #[case::the_minimum(["1", "34"], None, Some(("1.34", true)))]
-    #[case::one_below(["1", "33"], None, Some(("1.33", false)))]
+    #[case::the_minimum(["1", "35"], None, Some(("1.35", true)))]
+    #[case::one_below(["1", "34"], None, Some(("1.34", false)))]
     #[case::by_number_and_not_by_text(["1", "9"], None, Some(("1.9", false)))]
     #[case::another_major(["2", "0"], None, Some(("2.0", true)))]
-    #[case::of_a_distribution(["1", "35+"], None, Some(("1.35", true)))]
-    #[case::emulated(["1", "36"], Some(["1", "33"]), Some(("1.33", false)))]
-    #[case::emulated_and_empty(["1", "36"], Some(["", ""]), Some(("1.36", true)))]
+    #[case::of_a_distribution(["1", "36+"], None, Some(("1.36", true)))]
+    #[case::emulated(["1", "37"], Some(["1", "34"]), Some(("1.34", false)))]
+    #[case::emulated_and_empty(["1", "37"], Some(["", ""]), Some(("1.37", true)))]
     #[case::no_number(["v1", "x"], None, None)]
     fn the_version_is_compared_by_numbers(
         #[case] own: [&str; 2],

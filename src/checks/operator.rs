@@ -35,7 +35,7 @@ impl Deployed {
     }
 
     fn of(deployment: Deployment) -> Option<Self> {
-        let pod = deployment.spec?.template.spec?;
+        let pod = deployment.spec.template.spec?;
         let account = pod.service_account_name;
         let ready = deployment.status.and_then(|s| s.available_replicas);
         Some(Self {

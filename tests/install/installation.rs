@@ -140,7 +140,7 @@ impl Installation {
 
     /// The arguments of the operator in the Deployment.
     pub(crate) async fn arguments(&self) -> Vec<String> {
-        let spec = self.deployment().await.spec.unwrap().template.spec.unwrap();
+        let spec = self.deployment().await.spec.template.spec.unwrap();
         spec.containers[0].args.clone().unwrap()
     }
 

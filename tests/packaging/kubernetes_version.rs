@@ -17,8 +17,8 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Proves: I-minimum-kubernetes
 #[rstest]
-#[case::below(&["--kube-version", "1.33.11"], &["requires kubeVersion: >=1.34.0-0", "v1.33.11"])]
-#[case::below_on_a_cloud(&["--kube-version", "1.33.5-gke.1162000"], &["requires kubeVersion: >=1.34.0-0", "v1.33.5-gke.1162000"])]
+#[case::below(&["--kube-version", "1.34.9"], &["requires kubeVersion: >=1.35.0-0", "v1.34.9"])]
+#[case::below_on_a_cloud(&["--kube-version", "1.34.5-gke.1162000"], &["requires kubeVersion: >=1.35.0-0", "v1.34.5-gke.1162000"])]
 #[case::a_policy_below_its_own(
     &["--kube-version", "1.35.4", "--set", "finalizerPolicy.enabled=true"],
     &["finalizerPolicy.enabled needs Kubernetes 1.36, which has MutatingAdmissionPolicy; this is v1.35.4"]
@@ -29,8 +29,8 @@ fn the_chart_refuses_an_older_kubernetes(#[case] args: &[&str], #[case] words: &
 
 /// Proves: I-minimum-kubernetes
 #[rstest]
-#[case::the_minimum(&["--kube-version", "1.34.0"])]
-#[case::the_minimum_on_a_cloud(&["--kube-version", "1.34.1-gke.1162000"])]
+#[case::the_minimum(&["--kube-version", "1.35.0"])]
+#[case::the_minimum_on_a_cloud(&["--kube-version", "1.35.1-gke.1162000"])]
 #[case::the_policy_at_its_own(&["--kube-version", "1.36.0-eks-3025e55", "--set", "finalizerPolicy.enabled=true"])]
 #[case::a_later_one(&["--kube-version", "1.40.2"])]
 fn the_chart_takes_its_minimum_and_later(#[case] args: &[&str]) {
@@ -58,19 +58,19 @@ fn operator(kubeconfig: &Path, scratch: &Scratch) -> Process {
 #[tokio::test]
 async fn the_operator_and_doctor_refuse_an_older_kubernetes() {
     let scratch = Scratch::new("old").unwrap();
-    let older = ControlPlane::start_emulating("1.33").await.unwrap();
+    let older = ControlPlane::start_emulating("1.34").await.unwrap();
     let mut started = operator(older.kubeconfig(), &scratch);
     let code = started.wait_exit(TIMEOUT).await;
     let log = started.log_tail();
     assert_eq!(code, Some(2), "{log}");
-    let found = log.strip_prefix("run-operator: found Kubernetes 1.33 (v1.");
-    let remedy = "), and 1.34 or newer is needed: upgrade the cluster, or install";
+    let found = log.strip_prefix("run-operator: found Kubernetes 1.34 (v1.");
+    let remedy = "), and 1.35 or newer is needed: upgrade the cluster, or install";
     assert!(found.is_some_and(|rest| rest.contains(remedy)), "{log}");
 
     let (told, code) = doctor(older.kubeconfig(), &[]);
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("ok    the API server answers"), "{told}");
-    let line = "FAIL  Kubernetes is new enough        The API server serves 1.33, and the operator needs 1.34 or newer. \
+    let line = "FAIL  Kubernetes is new enough        The API server serves 1.34, and the operator needs 1.35 or newer. \
                 Upgrade the cluster, or install a version of run-operator that supports it.";
     assert!(told.contains(line), "{told}");
 }

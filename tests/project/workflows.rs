@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 /// The workflow of a recipe, which people copy.
 const RECIPE: &str = "deploy/examples/recipes/github-actions.yaml";
 
@@ -24,11 +26,12 @@ fn workflows() -> Vec<(String, String)> {
     paths.map(|path| (path.clone(), read(&path))).collect()
 }
 
-/// The actions that a text uses without a commit, or without the version behind it.
+/// The actions that a text uses without a commit, or without the version behind it. What `./` begins is of the same commit.
 fn unpinned(text: &str) -> Vec<&str> {
     let uses = text.lines().filter_map(|line| {
         let line = line.trim_start().trim_start_matches("- ");
-        line.strip_prefix("uses:").map(str::trim)
+        let uses = line.strip_prefix("uses:").map(str::trim);
+        uses.filter(|uses| !uses.starts_with("./"))
     });
     uses.filter(|uses| {
         let Some((_, pin)) = uses.split_once('@') else {
@@ -58,4 +61,21 @@ fn every_action_is_pinned_by_a_commit_with_its_version() {
         found.extend(unpinned(text).iter().map(|uses| format!("{path}: {uses}")));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Proves: I-release
+#[test]
+fn nothing_is_published_before_ci_has_passed_nor_in_a_dry_run() {
+    let workflow: Value = serde_saphyr::from_str(&read(".github/workflows/release.yml")).unwrap();
+    let jobs = &workflow["jobs"];
+    assert_eq!(jobs["ci"]["uses"], "./.github/workflows/ci.yml");
+    assert_eq!(jobs["publish"]["if"], "github.event_name == 'push'");
+    assert_eq!(jobs["publish"]["needs"], "join");
+    let before = jobs["join"]["needs"].as_array().unwrap();
+    assert!(before.contains(&"ci".into()), "{before:?}");
+    for (name, job) in jobs.as_object().unwrap() {
+        let rights = job["permissions"].as_object().unwrap();
+        let writes = rights.values().any(|right| right == "write");
+        assert!(!writes || name == "publish", "{name} may write");
+    }
 }

@@ -84,7 +84,7 @@ pub(crate) fn make(registry: &str, commit: &str) -> TempDir {
         ("HOMEPAGE", "https://example.com"),
         ("ICON", "https://example.com/icon.svg"),
         ("ADDRESS", "https://example.com/releases"),
-        ("MAINTAINERS", "A Team:team@example.com"),
+        ("MAINTAINERS", "A Team:team@example.com,acme"),
     ];
     let made = script("release-files", folder.path(), registry, &variables);
     done(&made);

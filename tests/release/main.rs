@@ -1,5 +1,5 @@
-//! A release as its own scripts make, publish, sign and verify it, with the real cosign, krew, Helm 3 and a registry:
-//! `make test-release`.
+//! A release as its own scripts make, publish, sign and verify it, with the real cosign, krew, Helm 3, kubeconform and a
+//! registry: `make test-release`.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,4 +15,5 @@ mod dist;
 mod helm3;
 mod krew;
 mod published;
+mod schemas;
 mod signed;

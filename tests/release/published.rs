@@ -15,7 +15,7 @@ use crate::dist::{self, Dist, VERSION, image};
 use crate::helm::{self, documents, done};
 
 /// The release of the tests that don't change it.
-static RELEASE: LazyLock<Dist> = LazyLock::new(Dist::new);
+pub(crate) static RELEASE: LazyLock<Dist> = LazyLock::new(Dist::new);
 
 #[track_caller]
 pub(crate) fn fails(output: &Output, words: &str) {
@@ -209,7 +209,21 @@ fn the_released_chart_and_manifests_have_images_by_digest() {
     assert_eq!(chart["home"], "https://example.com");
     assert_eq!(chart["sources"], sources);
     assert_eq!(chart["icon"], "https://example.com/icon.svg");
-    assert_eq!(chart["maintainers"][0]["name"], "A Team");
+    let maintainers = json!([{"name": "A Team", "email": "team@example.com"}, {"name": "acme"}]);
+    assert_eq!(chart["maintainers"], maintainers);
+    let mut show = helm::command();
+    let readme = done(
+        &show
+            .args(["show", "readme"])
+            .arg(&archive)
+            .output()
+            .unwrap(),
+    );
+    let link = format!("](https://example.com/run-operator/blob/v{VERSION}/docs/install.md");
+    assert!(
+        readme.contains(&link) && !readme.contains("](."),
+        "{readme}"
+    );
     let told = |name: &str| -> Value {
         let text = chart["annotations"][format!("artifacthub.io/{name}")].as_str();
         serde_saphyr::from_str(text.unwrap()).unwrap()
@@ -298,6 +312,10 @@ fn a_release_is_made_of_a_clean_tag_of_its_version_only() {
     let commit = ["commit", "--quiet", "--all", "--allow-empty", "-m", "test"];
     git(&commit);
     let check = |version: &str| Command::new(&script).arg(version).output().unwrap();
+    let dry = || {
+        let mut check = Command::new(&script);
+        check.arg(VERSION).env("DRY_RUN", "1").output().unwrap()
+    };
     fails(&check("latest"), "is not a version");
     fails(&check("99.0.0"), "not 99.0.0");
     fails(&check(VERSION), "does not carry the tag");
@@ -306,7 +324,9 @@ fn a_release_is_made_of_a_clean_tag_of_its_version_only() {
     let more = clone.path().join("more");
     fs::write(&more, "").unwrap();
     fails(&check(VERSION), "not committed");
+    fails(&dry(), "not committed");
     fs::remove_file(more).unwrap();
     git(&commit);
     fails(&check(VERSION), "does not carry the tag");
+    done(&dry());
 }

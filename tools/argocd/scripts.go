@@ -7,8 +7,8 @@ import (
 	"os"
 	"slices"
 
+	enginehealth "github.com/argoproj/argo-cd/gitops-engine/pkg/health"
 	"github.com/argoproj/argo-cd/v3/util/lua"
-	enginehealth "github.com/argoproj/gitops-engine/pkg/health"
 	jsonpatch "github.com/evanphx/json-patch"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/cache"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/diff"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync/common"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync/hook"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/utils/kube"
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/utils/tracing"
 	"github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
-	"github.com/argoproj/gitops-engine/pkg/cache"
-	"github.com/argoproj/gitops-engine/pkg/diff"
-	"github.com/argoproj/gitops-engine/pkg/sync"
-	"github.com/argoproj/gitops-engine/pkg/sync/common"
-	"github.com/argoproj/gitops-engine/pkg/sync/hook"
-	"github.com/argoproj/gitops-engine/pkg/utils/kube"
-	"github.com/argoproj/gitops-engine/pkg/utils/tracing"
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +31,11 @@ const (
 	trackingID = "argocd.argoproj.io/tracking-id"
 	manager    = "argocd-controller"
 )
+
+var kubectl = &kube.KubectlCmd{
+	Log: logr.Discard(), Tracer: tracing.NopTracer{},
+	OnKubectlRun: func(string) (kube.CleanupFunc, error) { return func() {}, nil },
+}
 
 // application is what the arguments say of an Application.
 type application struct {
@@ -150,9 +155,7 @@ func syncApp(ctx context.Context, args []string) error {
 			}
 			skipHooks = !differing.Modified
 		}
-		step, cleanup, err := sync.NewSyncContext("revision", reconciled, app.config, app.config, &kube.KubectlCmd{
-			Log: logr.Discard(), Tracer: tracing.NopTracer{},
-		}, app.namespace, cluster.GetOpenAPISchema(),
+		step, cleanup, err := sync.NewSyncContext("revision", reconciled, app.config, app.config, kubectl, app.namespace,
 			sync.WithHealthOverride(scripts),
 			sync.WithPrune(app.prune),
 			sync.WithSkipHooks(skipHooks),
@@ -203,8 +206,7 @@ func diffApp(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	applier, cleanup, err := kube.ManageServerSideDiffDryRuns(app.config, clusterCache.GetOpenAPISchema(),
-		tracing.NopTracer{}, logr.Discard(), func(string) (kube.CleanupFunc, error) { return func() {}, nil })
+	applier, cleanup, err := kubectl.ManageServerSideDiffDryRuns(app.config)
 	if err != nil {
 		return err
 	}

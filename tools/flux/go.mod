@@ -4,11 +4,11 @@ go 1.26.0
 
 require (
 	github.com/fluxcd/cli-utils v1.2.3
-	github.com/fluxcd/helm-controller/api v1.6.4
-	github.com/fluxcd/kustomize-controller/api v1.9.5
+	github.com/fluxcd/helm-controller/api v1.6.5
+	github.com/fluxcd/kustomize-controller/api v1.9.6
 	github.com/fluxcd/pkg/runtime v0.110.3
 	github.com/fluxcd/pkg/ssa v0.76.2
-	github.com/fluxcd/source-controller/api v1.9.5
+	github.com/fluxcd/source-controller/api v1.9.6
 	k8s.io/apimachinery v0.36.4
 	k8s.io/client-go v0.36.4
 	sigs.k8s.io/cli-utils v0.37.2

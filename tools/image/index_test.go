@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -119,5 +120,51 @@ func TestAPublishedVersionIsNotOverwritten(t *testing.T) {
 	}
 	if manifest, err := pulled.IndexManifest(); err != nil || len(manifest.Manifests) != 2 {
 		t.Fatalf("%v, %v", manifest, err)
+	}
+}
+
+// Proves: I-release
+func TestAFirstVersionIsPushedWhereTheRegistryHidesWhatIsNotThere(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+			hidden, closed := true, false
+			server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+				manifest := strings.Contains(request.URL.Path, "/manifests/")
+				switch {
+				case hidden && manifest && request.Method == http.MethodGet, closed && request.Method != http.MethodGet:
+					answer.WriteHeader(status)
+					return
+				case manifest && request.Method == http.MethodPut:
+					hidden = false
+				}
+				inner.ServeHTTP(answer, request)
+			}))
+			defer server.Close()
+			tag := strings.TrimPrefix(server.URL, "http://") + "/ours/run-operator:1.2.3"
+			image := of(t, elf.EM_X86_64, nil)
+			if found, err := holds(tag, image+".tar"); err != nil || found != "absent" {
+				t.Fatalf("%s, %v", found, err)
+			}
+			if _, err := resolve(tag); err == nil || strings.Contains(err.Error(), "not published") {
+				t.Fatalf("a refusal is no absence: %v", err)
+			}
+			closed = true
+			if _, err := push(image, tag); err == nil || !strings.Contains(err.Error(), "failed to push") {
+				t.Fatalf("credentials that can't push: %v", err)
+			}
+			closed = false
+			digest, err := push(image, tag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, err := resolve(tag); err != nil || found != digest {
+				t.Fatalf("%s, %v", found, err)
+			}
+			other := of(t, elf.EM_X86_64, func(r *release) { r.revision = "4567def" })
+			if _, err := push(other, tag); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
+				t.Fatal(err)
+			}
+		})
 	}
 }

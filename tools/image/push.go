@@ -31,7 +31,7 @@ func push(path, tag string) (v1.Hash, error) {
 	if err != nil {
 		return none, err
 	}
-	there, err := published(to)
+	there, err := publishedBefore(to)
 	if err != nil {
 		return none, err
 	}
@@ -81,6 +81,17 @@ func published(reference name.Reference) (*remote.Descriptor, error) {
 	return found, nil
 }
 
+// publishedBefore is the same before a push. Where nothing was ever pushed, some registries answer 401 or 403 and not
+// 404; whether one may push is then for the push to find out.
+func publishedBefore(reference name.Reference) (*remote.Descriptor, error) {
+	found, err := published(reference)
+	var answer *transport.Error
+	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		return nil, nil
+	}
+	return found, err
+}
+
 // resolve is the digest of a reference.
 func resolve(reference string) (v1.Hash, error) {
 	parsed, err := name.ParseReference(reference, name.StrictValidation)
@@ -109,7 +120,7 @@ func holds(reference, path string) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(content)
-	found, err := published(parsed)
+	found, err := publishedBefore(parsed)
 	if err != nil {
 		return "", err
 	}

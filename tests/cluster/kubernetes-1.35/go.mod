@@ -1,6 +1,6 @@
 // The programs of Kubernetes 1.35, as Go tools: `go build` makes them, nothing imports this module. KUBERNETES=1.35
 // chooses them, and the version of k8s.io/kubernetes below is the one place where the patch release stands. etcd is from
-// ../kubernetes-1.36.
+// ../kubernetes-1.37.
 module run-operator.dev/tests/cluster/kubernetes-1.35
 
 go 1.26.0

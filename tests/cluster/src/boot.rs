@@ -19,7 +19,7 @@ use super::error::Error;
 pub struct Serving {
     /// The audit log holds the bodies of requests.
     pub audited_bodies: bool,
-    /// The older version, such as `1.33`, that it behaves as.
+    /// The older version, such as `1.34`, that it behaves as.
     pub emulated: Option<&'static str>,
 }
 

@@ -97,7 +97,7 @@ impl ControlPlane {
         Self::start_serving(Options::default(), serving).await
     }
 
-    /// One whose API server behaves as an older one: it serves the APIs and features of `version`, such as `1.33`,
+    /// One whose API server behaves as an older one: it serves the APIs and features of `version`, such as `1.34`,
     /// and names it in `/version` beside its own.
     pub async fn start_emulating(version: &'static str) -> Result<Self, Error> {
         let serving = Serving {

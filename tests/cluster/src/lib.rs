@@ -5,7 +5,7 @@
 //! this order: `RUN_OPERATOR_TEST_KUBECONFIG` names a cluster to use as it is (plain `KUBECONFIG` is not
 //! taken: tests must not run in production by accident); `KUBEBUILDER_ASSETS` names a directory that
 //! holds them; else etcd, kube-apiserver and kubectl are downloaded, where setup-envtest can; else they are built once
-//! with Go, at the version in go.mod of `kubernetes-1.36`, or of the folder that `KUBERNETES=1.35` names. Both are kept in
+//! with Go, at the version in go.mod of `kubernetes-1.37`, or of the folder that `KUBERNETES=1.36` names. Both are kept in
 //! `${XDG_CACHE_HOME:-~/.cache}/run-operator/`.
 //!
 //! Every listener is on 127.0.0.1, any number of control planes run side by side, and all that belongs

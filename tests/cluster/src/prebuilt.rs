@@ -20,7 +20,7 @@ const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a failure counts, for every process with this cache.
 const NEXT_ATTEMPT: Duration = Duration::from_hours(24);
 
-/// Downloads the newest patch of a minor version, such as `1.36`, into `cache`, and makes `link` name its folder. If that
+/// Downloads the newest patch of a minor version, such as `1.37`, into `cache`, and makes `link` name its folder. If that
 /// fails, says why in one line, and does not try again for a day. Blocks, for a minute at most once setup-envtest is built.
 pub(crate) fn download(minor: &str, cache: &Path, link: &Path) -> Result<(), Error> {
     let failed = cache.join(format!("k8s-{minor}-failed"));

@@ -3,7 +3,7 @@
 use super::binaries::set_variable;
 use super::error::Error;
 
-/// Environment variable that chooses one, such as `1.35`.
+/// Environment variable that chooses one, such as `1.37`.
 const CHOICE: &str = "KUBERNETES";
 
 /// A release that can be built.
@@ -27,10 +27,10 @@ macro_rules! release {
 }
 
 /// The newest, which is built unless another is chosen. Its etcd serves all of them.
-pub(crate) const NEWEST: Release = release!("1.36");
+pub(crate) const NEWEST: Release = release!("1.37");
 
 /// All of them, the operator's minimum first.
-const RELEASES: [Release; 3] = [release!("1.34"), release!("1.35"), NEWEST];
+const RELEASES: [Release; 3] = [release!("1.35"), release!("1.36"), NEWEST];
 
 impl Release {
     /// The one that `KUBERNETES` names, else the newest. Fails if it names none.
@@ -45,12 +45,12 @@ impl Release {
         })
     }
 
-    /// Its minor version, such as `1.36`.
+    /// Its minor version, such as `1.37`.
     pub fn minor(&self) -> &'static str {
         self.minor
     }
 
-    /// Its version with the patch, such as `v1.36.3`: that of a program which was built, not of a downloaded one.
+    /// Its version with the patch, such as `v1.37.2`: that of a program which was built, not of a downloaded one.
     pub fn version(&self) -> &'static str {
         self.word_after("k8s.io/kubernetes")
     }

@@ -44,8 +44,8 @@ pub(crate) struct Options {
     /// The chart's icon.
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Who maintains the chart.
-    #[arg(long, value_name = "NAME:EMAIL", value_delimiter = ',')]
+    /// Who maintains the chart: a name, or NAME:EMAIL.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     maintainers: Vec<String>,
     /// The folder for the copy, `run-operator`, and its archive, `run-operator-VERSION.tgz`.
     #[arg(long)]
@@ -73,6 +73,16 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
             write(&copy.join(name), text)?;
         }
     }
+    if let Some(source) = &options.source {
+        let readme = copy.join("README.md");
+        // From the chart's folder in the repository.
+        let documents = format!(
+            "]({}/blob/v{}/",
+            source.trim_end_matches('/'),
+            options.version
+        );
+        write(&readme, read(&readme)?.replace("](../../", &documents))?;
+    }
     let mut helm = generate::helm()?;
     helm.arg("package").arg(&copy);
     helm.arg("--destination").arg(&options.output);
@@ -94,7 +104,7 @@ fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
     }
     if !options.maintainers.is_empty() {
         let maintainers = options.maintainers.iter().map(|text| maintainer(text));
-        chart["maintainers"] = maintainers.collect::<Outcome<Vec<Value>>>()?.into();
+        chart["maintainers"] = maintainers.collect();
     }
     let reference = match &options.registry {
         Some(_) => options.image.clone(),
@@ -117,12 +127,10 @@ fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-fn maintainer(text: &str) -> Outcome<Value> {
+fn maintainer(text: &str) -> Value {
     match text.split_once(':') {
-        Some((name, email)) if !name.trim().is_empty() && email.contains('@') => {
-            Ok(json!({"name": name.trim(), "email": email.trim()}))
-        }
-        _ => Err(format!("{text} is not NAME:EMAIL").into()),
+        Some((name, email)) => json!({"name": name.trim(), "email": email.trim()}),
+        None => json!({"name": text.trim()}),
     }
 }
 

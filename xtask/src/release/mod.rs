@@ -1,4 +1,4 @@
-//! The parts of a release that are more than a script makes: the chart, manifests, licences, provenance.
+//! The parts of a release that are more than a script makes: the chart, manifests, schemas, licences, provenance.
 //! `.ci/release-files` puts all parts together.
 
 mod changelog;
@@ -6,6 +6,7 @@ mod chart;
 mod crates;
 mod licences;
 mod provenance;
+mod schemas;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,12 @@ pub(crate) enum Part {
         #[arg(value_name = "KEY=VALUE")]
         values: Vec<String>,
     },
+    /// Write the JSON schemas of the resources, in kubeconform's layout.
+    Schemas {
+        /// The folder for them.
+        #[arg(long)]
+        output: PathBuf,
+    },
     /// Write the licences of everything in the images.
     Licences(licences::Options),
     /// Write the provenance of every file and image.
@@ -42,6 +49,7 @@ pub(crate) fn run(part: &Part) -> Outcome<()> {
             print!("{}", generate::install(chart, values)?);
             Ok(())
         }
+        Part::Schemas { output } => schemas::run(output),
         Part::Licences(options) => licences::run(options),
         Part::Provenance(options) => provenance::run(options),
     }
