@@ -307,7 +307,7 @@ fn allow_list(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
     if all.is_empty() {
         return ALLOW_LIST.fail(
             "The operator has neither a base URL nor an allow-list.",
-            "Set the chart's baseURL, or name one in each Workspace and in allowedBaseURLs.",
+            "Set the chart's service.baseURL, or name one in each Workspace and in service.allowedBaseURLs.",
         );
     }
     let allow = "Start the operator with --allowed-base-url, or correct the Workspaces.";

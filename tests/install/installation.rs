@@ -80,9 +80,20 @@ impl Installation {
         Some(installation)
     }
 
-    /// `helm install`, until the operator is ready.
+    /// `helm install`, until the operator is ready; and the Workspace of the Runs.
     pub(crate) async fn install(&self) {
         self.change("install", &[]).await;
+        self.make_workspace().await;
+    }
+
+    /// The Workspace `default` of the Runs' namespace, where it isn't there yet.
+    pub(crate) async fn make_workspace(&self) {
+        let workspace = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+            "metadata": {"name": "default", "namespace": WORK}, "spec": {},
+        });
+        let apply = ["apply", "--server-side", "-f", "-"];
+        self.kubectl(&apply, &workspace.to_string()).await.unwrap();
     }
 
     /// `helm install` or `helm upgrade` with further flags, until the operator is ready.
@@ -156,8 +167,7 @@ impl Installation {
                 {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
                 {"name": "KUBERNETES_SERVICE_PORT", "value": port},
             ],
-            "baseURL": self.service.base_url(),
-            "defaultWorkspace": {"enabled": true, "namespace": WORK},
+            "service": {"baseURL": self.service.base_url()},
             "poll": {"min": "500ms", "max": "3s"},
             "readinessProbe": {"periodSeconds": 1},
             "test": {"namespace": WORK},

@@ -67,6 +67,7 @@ async fn chart_and_image_are_installed_from_a_registry() {
     let from_there = ["--version", VERSION, "--plain-http"];
     let values = [&from_there[..], &always].concat();
     installation.change("install", &values).await;
+    installation.make_workspace().await;
     let (_, container) = installation.ready_pod().await;
     assert_eq!(container.image_id, reference);
     let brief = json!({"runTimeMs": 200});

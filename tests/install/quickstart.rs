@@ -103,18 +103,17 @@ impl Quickstart {
                 }
             }
             for arg in container["args"].as_array_mut().unwrap() {
-                let flag = arg.as_str().unwrap().split('=').next();
-                match flag {
-                    Some("--listen") => *arg = json!(format!("--listen=127.0.0.1:{port}")),
-                    Some("--base-url") => {
-                        let url = format!("http://127.0.0.1:{service}/api/v1");
-                        *arg = json!(format!("--base-url={url}"));
-                    }
-                    _ => {}
+                if arg.as_str().unwrap().starts_with("--listen=") {
+                    *arg = json!(format!("--listen=127.0.0.1:{port}"));
                 }
             }
             let api = self.0.api_port().unwrap().to_string();
             let mut env = container["env"].as_array().cloned().unwrap_or_default();
+            for variable in &mut env {
+                if variable["name"] == "RUN_OPERATOR_BASE_URL" {
+                    variable["value"] = json!(format!("http://127.0.0.1:{service}/api/v1"));
+                }
+            }
             env.push(json!({"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}));
             env.push(json!({"name": "KUBERNETES_SERVICE_PORT", "value": api}));
             container["env"] = json!(env);

@@ -103,10 +103,9 @@ async fn a_reinstalled_release_resumes_the_runs_that_uninstall_left() {
         "runs.run-operator.dev",
         "workspaces.run-operator.dev",
     ];
-    let mut kept: BTreeSet<String> = kept
+    let kept: BTreeSet<String> = kept
         .map(|name| format!("customresourcedefinition.apiextensions.k8s.io/{name}"))
         .into();
-    kept.insert("workspace.run-operator.dev/default".to_owned());
     eventually("nothing else is left", async || {
         let left = installation.labelled().await;
         let policy = "admissionregistration.k8s.io/";

@@ -76,7 +76,7 @@ async fn make(installation: &mut Installation, change: Change, first: &Version) 
         Change::Upgrade => {
             installation.version = Version::today();
             let contract = root().join("contract/profile.yaml");
-            let contract = format!("contract={}", contract.display());
+            let contract = format!("service.contract={}", contract.display());
             let set = "logging.format=text,maxStreams=5";
             let values = ["--set", set, "--set-file", &contract];
             installation.change("upgrade", &values).await;

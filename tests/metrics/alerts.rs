@@ -14,7 +14,7 @@ const TRIED: &str = "tests/metrics/alerts.yaml";
 const PAGE: &str = "docs/alerts.md";
 
 /// The rules for the owners of Runs, over what kube-state-metrics makes of them.
-const TENANTS: &str = "deploy/examples/kube-state-metrics/rules.yaml";
+const TENANTS: &str = "charts/run-operator/files/tenant-rules.yaml";
 const TENANTS_TRIED: &str = "tests/metrics/tenant-alerts.yaml";
 
 /// One alert.
@@ -29,6 +29,10 @@ pub(crate) struct Rule {
 }
 
 pub(crate) fn rules() -> Vec<Rule> {
+    rules_of(RULES)
+}
+
+fn rules_of(file: &str) -> Vec<Rule> {
     #[derive(Deserialize)]
     struct Group {
         rules: Vec<Rule>,
@@ -37,7 +41,7 @@ pub(crate) fn rules() -> Vec<Rule> {
     struct File {
         groups: Vec<Group>,
     }
-    let file: File = serde_saphyr::from_str(&text(RULES)).unwrap();
+    let file: File = serde_saphyr::from_str(&text(file)).unwrap();
     file.groups
         .into_iter()
         .flat_map(|group| group.rules)
@@ -67,11 +71,22 @@ fn prometheus_takes_the_alert_rules() {
 fn alerts_for_tenants_fire_when_they_should_and_end() {
     promtool(&["check", "rules", "--lint=all", "--lint-fatal", TENANTS]);
     promtool(&["test", "rules", TENANTS_TRIED]);
-    let rules: Value = serde_saphyr::from_str(&text(TENANTS)).unwrap();
     let tried = text(TENANTS_TRIED);
-    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
-        let name = rule["alert"].as_str().unwrap();
-        assert!(tried.contains(&format!("alertname: {name}")), "{name}");
+    for Rule { alert, .. } in rules_of(TENANTS) {
+        assert!(tried.contains(&format!("alertname: {alert}")), "{alert}");
+    }
+}
+
+/// Proves: P-metrics
+#[test]
+fn no_alert_sums_the_cluster_away() {
+    let rules = [RULES, TENANTS].map(rules_of).into_iter().flatten();
+    let expressions: Vec<String> = rules.map(|rule| rule.expr).collect();
+    for (expression, said) in expressions.iter().zip(names::parsed(&expressions)) {
+        for grouping in said["groupings"].as_array().unwrap() {
+            let labels = grouping["labels"].as_array().unwrap();
+            assert!(labels.contains(&"cluster".into()), "{expression}");
+        }
     }
 }
 

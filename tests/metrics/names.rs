@@ -10,8 +10,8 @@ use test_support::tools;
 
 use crate::{alerts, dashboard, text};
 
-/// Labels that Prometheus gives to what it scrapes from a Pod.
-const OF_THE_TARGET: [&str; 5] = ["job", "namespace", "pod", "instance", "service"];
+/// Labels that Prometheus gives to what it scrapes from a Pod; `cluster` where one looks at several.
+const OF_THE_TARGET: [&str; 6] = ["cluster", "job", "namespace", "pod", "instance", "service"];
 
 /// Name of each series, and its labels.
 pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {

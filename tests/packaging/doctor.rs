@@ -175,7 +175,9 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     let (here, base_url) = (&space.namespace, service.base_url());
     let admin = space.control_plane.kubeconfig();
     workspace(&space, "secret");
-    let set = format!("baseURL={base_url},allowInsecureHTTP=true,watchNamespaces={{{here}}}");
+    let set = format!(
+        "service.baseURL={base_url},service.allowInsecureHTTP=true,watchNamespaces={{{here}}}"
+    );
     deployment(&space, &set, 1);
     let mut running = operator(&space, &scratch, &base_url);
     let asked = || in_space(&space, admin, &["--base-url", &base_url]);
@@ -226,7 +228,7 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
     let space = Space::new().await;
     let here = &space.namespace;
     let set = format!(
-        "baseURL=https://a.example/v1,tokenSecretNames={{other}},watchNamespaces={{{here}}}"
+        "service.baseURL=https://a.example/v1,tokenSecretNames={{other}},watchNamespaces={{{here}}}"
     );
     deployment(&space, &set, 1);
     workspace(&space, "secret");

@@ -67,12 +67,12 @@ pub(crate) fn refused(args: &[&str], words: &[&str]) {
     says(&message, words);
 }
 
-/// `helm template NAME CHART --namespace NAMESPACE …`.
+/// `helm template NAME CHART --namespace NAMESPACE …`, with the least that has to be set.
 pub(crate) fn template(chart: &Path, name: &str, namespace: &str, args: &[&str]) -> Output {
     let mut command = command();
     command.arg("template").arg(name).arg(chart);
-    command.args(["--namespace", namespace]).args(args);
-    command.output().unwrap()
+    command.args(["--namespace", namespace, "-f", &ci("default")]);
+    command.args(args).output().unwrap()
 }
 
 /// The chart's manifests as text, for a release `run-operator` in the namespace. What was rendered once is kept.

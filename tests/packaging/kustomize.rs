@@ -84,9 +84,11 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
 async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
     let (_, objects) = built("../quickstart").await;
     let operator = named(&objects, "Deployment", "run-operator");
-    let args = texts(&operator["spec"]["template"]["spec"]["containers"][0]["args"]);
-    let url = args.iter().find_map(|arg| arg.strip_prefix("--base-url="));
-    let insecure = args.contains(&"--allow-insecure-http");
+    let container = &operator["spec"]["template"]["spec"]["containers"][0];
+    let mut env = container["env"].as_array().unwrap().iter();
+    let url = env.find(|variable| variable["name"] == "RUN_OPERATOR_BASE_URL");
+    let url = url.unwrap()["value"].as_str();
+    let insecure = texts(&container["args"]).contains(&"--allow-insecure-http");
     let allowed = AllowList::parse(url, insecure).unwrap();
     let url = BaseUrl::parse(url.unwrap(), &allowed).unwrap();
     let service = named(&objects, "Service", "reference-service");

@@ -13,11 +13,13 @@
 
 mod admission;
 mod admission_policies;
+mod alerts;
 mod doctor;
 mod helm;
 mod kubernetes_version;
 mod kustomize;
 mod namespace;
+mod nulls;
 mod placement;
 mod pod;
 mod rbac;

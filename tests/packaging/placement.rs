@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{args, documents, manifests, objects, of_kind, pod, the, with, with_file};
+use crate::helm::{args, documents, manifests, objects, of_kind, pod, texts, the, with, with_file};
 
 fn required(spec: &Value) -> &Value {
     &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -18,38 +18,16 @@ fn pods_go_to_nodes_for_which_there_are_images() {
         assert_eq!(*required(spec), json!([{"matchExpressions": images}]));
         assert_eq!(spec["nodeSelector"]["kubernetes.io/os"], "linux");
     }
-    let chosen = "nodeSelector.kubernetes\\.io/arch=s390x";
-    for none in ["architectures=null", chosen] {
-        let any = with(none);
-        assert_eq!(pod(&any)["spec"].get("affinity"), None, "{none}");
-    }
-}
-
-/// Proves: I-values
-#[test]
-fn the_architectures_join_every_term_that_names_none() {
+    // The terms may be the user's own. What keeps the operator's Pods apart is not for that of `helm test`.
     let platform = with_file("platform");
-    let arm = json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]});
-    let terms = json!([
-        {"matchExpressions": [{"key": "example.com/zone", "operator": "Exists"}, arm]},
-        {
-            "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}],
-            "matchExpressions": [arm],
-        },
-    ]);
-    assert_eq!(*required(&pod(&platform)["spec"]), terms);
-    // The user's own answer stays, and so does what is no node affinity.
-    let given = json!({
-        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [],
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["s390x"]}]},
-            ]},
-        },
-    });
-    let own = objects(&["--set-json", &format!("affinity={given}")]);
-    assert_eq!(pod(&own)["spec"]["affinity"], given);
+    let terms = required(&pod(&platform)["spec"]).as_array().unwrap();
+    assert_eq!(terms.len(), 2);
+    let apart = with("affinity.podAntiAffinity.a=b");
+    let affinity = |spec: &Value| spec["affinity"].clone();
+    let own = affinity(&pod(&apart)["spec"]);
+    assert_eq!(own["podAntiAffinity"], json!({"a": "b"}));
+    let of_the_test = |objects: &[Value]| affinity(&the(objects, "Pod")["spec"]);
+    assert_eq!(of_the_test(&apart), of_the_test(&usual));
 }
 
 /// Names of namespaces in an object, wherever they are.
@@ -71,7 +49,7 @@ fn namespaces<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 /// Proves: I-values
 #[test]
 fn every_object_is_in_the_overriding_namespace() {
-    let set = "namespaceOverride=ops,statusPolicy.enabled=true,defaultWorkspace.enabled=true,contract=a: 1,\
+    let set = "namespaceOverride=ops,statusPolicy.enabled=true,service.contract=a: 1,\
                metrics.secure.enabled=true,metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,\
                metrics.dashboard.enabled=true,podDisruptionBudget.enabled=true,clusterWorkspaces.enabled=true";
     let network = r#"networkPolicy={"enabled":true,"ingress":{"from":[{"podSelector":{}}]},"egress":{"apiServerTo":[{"podSelector":{}}],"serviceTo":[{"podSelector":{}}]}}"#;
@@ -107,7 +85,7 @@ fn every_object_is_in_the_overriding_namespace() {
 /// Proves: I-values
 #[test]
 fn without_an_override_all_are_in_the_release_s_namespace() {
-    let contract = ["--set", "contract=a: 1"];
+    let contract = ["--set", "service.contract=a: 1"];
     let overridden = [&contract[..], &["--set", "namespaceOverride=ops"]].concat();
     let usual = documents(&manifests("ops", &contract));
     assert_eq!(usual, objects(&overridden));
@@ -142,9 +120,58 @@ fn further_containers_and_labels_are_beside_the_operator_s_own() {
     assert_eq!(tests["containers"].as_array().unwrap().len(), 1);
     assert!(tests.get("initContainers").is_none());
     let accounts = of_kind(&full, "ServiceAccount");
-    let owner = |a: &&&Value| a["metadata"]["labels"]["example.com/owner"] == "platform";
+    let owner = |a: &&&Value| a["metadata"]["annotations"]["example.com/owner"] == "platform";
     assert_eq!(accounts.iter().filter(owner).count(), 1);
     let mut accounts = accounts.iter();
     assert!(accounts.all(|a| a["automountServiceAccountToken"] == false));
     assert_eq!(spec["automountServiceAccountToken"], true);
+}
+
+/// Proves: I-values
+#[test]
+fn every_object_has_the_common_labels_and_annotations() {
+    let mut full = with_file("full");
+    // Those of the user are the user's.
+    full.retain(|o| !o["metadata"]["name"].as_str().unwrap().contains("-extra"));
+    assert!(full.len() > 30, "{}", full.len());
+    for object in full.iter().chain([pod(&full)]) {
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["labels"]["team"], "platform", "{metadata}");
+        let annotations = &metadata["annotations"];
+        assert_eq!(annotations["example.com/team"], "platform", "{metadata}");
+    }
+}
+
+/// Proves: I-values
+#[test]
+fn what_a_platform_sets_is_in_the_pod_and_its_deployment() {
+    let full = with_file("full");
+    let deployment = &the(&full, "Deployment")["spec"];
+    let half = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}});
+    assert_eq!(deployment["strategy"], half);
+    let budget = &the(&full, "PodDisruptionBudget")["spec"];
+    assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+    for spec in [&pod(&full)["spec"], &the(&full, "Pod")["spec"]] {
+        assert_eq!(spec["schedulerName"], "platform-scheduler");
+        assert_eq!(spec["hostUsers"], false);
+        let from = json!([{"configMapRef": {"name": "environment"}}]);
+        assert_eq!(spec["containers"][0]["envFrom"], from);
+    }
+    let probe = &pod(&full)["spec"]["containers"][0]["startupProbe"];
+    assert_eq!(probe["httpGet"]["path"], "/healthz");
+    assert_eq!(probe["failureThreshold"], 30);
+    let usual = pod(&objects(&[]))["spec"].to_string();
+    for unset in ["schedulerName", "hostUsers", "envFrom", "startupProbe"] {
+        assert!(!usual.contains(unset), "{unset}");
+    }
+}
+
+/// Proves: I-values
+#[test]
+fn the_proxy_is_the_operator_s_and_that_of_its_test() {
+    let through = with("service.proxy=http://proxy.example.com:3128");
+    let flag = "--service-proxy=http://proxy.example.com:3128";
+    assert!(args(&through).contains(&flag));
+    assert!(texts(&the(&through, "Pod")["spec"]["containers"][0]["args"]).contains(&flag));
+    assert!(!args(&objects(&[])).iter().any(|arg| arg.contains("proxy")));
 }

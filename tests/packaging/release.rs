@@ -43,11 +43,16 @@ impl Release<'_> {
         command.args(["--namespace", NAMESPACE]).output().unwrap()
     }
 
-    /// The same, of a chart; there is no node, so nothing to wait for.
+    /// The same, of a chart, with the least that has to be set.
+    fn try_put(&self, verb: &str, chart: &Path, args: &[&str]) -> Output {
+        let (chart, least) = (chart.display().to_string(), helm::ci("default"));
+        self.run(verb, &[&[&*chart, "-f", &*least], args].concat())
+    }
+
+    /// There is no node, so nothing to wait for.
     #[track_caller]
     fn put(&self, verb: &str, chart: &Path, args: &[&str]) {
-        let chart = chart.display().to_string();
-        helm::done(&self.run(verb, &[&[chart.as_str()], args].concat()));
+        helm::done(&self.try_put(verb, chart, args));
     }
 }
 
@@ -113,34 +118,6 @@ async fn an_upgrade_brings_crds_and_strategy_and_a_rollback_what_was_before() {
     }
 }
 
-/// Proves: I-uninstall
-#[tokio::test]
-async fn the_default_workspace_is_installed_and_outlives_the_release() {
-    let own = empty().await;
-    let release = release(&own);
-    let paused = "defaultWorkspace.enabled=true,defaultWorkspace.spec.suspend=true";
-    let resumed = "defaultWorkspace.enabled=true,defaultWorkspace.spec.suspend=false";
-    let of = |path: &str| field(&own, &["workspace", "default"], path);
-    let first = ["--create-namespace", "--set", paused];
-    release.put("install", &chart(), &first);
-    let uid = of(".metadata.uid");
-    assert_eq!(of(".spec.suspend"), "true");
-
-    // From now on an object of the release, whose changes arrive.
-    for _ in 0..2 {
-        release.put("upgrade", &chart(), &["--set", resumed]);
-        assert_eq!(of(".spec.suspend"), "false");
-    }
-    helm::done(&release.run("rollback", &["1"]));
-    let off = ["--set", "defaultWorkspace.enabled=false"];
-    release.put("upgrade", &chart(), &off);
-    release.put("upgrade", &chart(), &["--set", resumed]);
-    helm::done(&release.run("uninstall", &[]));
-    release.put("install", &chart(), &["--set", resumed]);
-    helm::done(&release.run("uninstall", &[]));
-    assert_eq!(of(".metadata.uid"), uid);
-}
-
 /// Proves: I-crds, I-doctor, I-uninstall
 #[tokio::test]
 async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
@@ -174,7 +151,7 @@ async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
         name: "another",
         ..release
     };
-    let refused = stranger.run("install", &[&chart().display().to_string()]);
+    let refused = stranger.try_put("install", &chart(), &[]);
     let told = String::from_utf8(refused.stderr).unwrap();
     assert!(told.contains("invalid ownership metadata"), "{told}");
     stranger.put("install", &chart(), &["--set", "crds.enabled=false"]);
@@ -189,7 +166,8 @@ async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
 async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;
     let text = test_support::files::text("deploy/install.yaml");
-    let text = text.replace("image: \"run-operator:", "image: \"a.example/run-operator:");
+    let text = text.replace("registry.example.com", "a.example");
+    let text = text.replace("https://runs.example.com/api/v1", "https://a.example/v1");
     let apply = |text: &str| kubectl(&own, &["apply", "--server-side", "-f", "-"], text).unwrap();
     let version = || field(&own, &DEPLOYMENT, ".metadata.resourceVersion");
     apply(&text);
@@ -197,9 +175,6 @@ async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     apply(&text);
     assert_eq!(version(), first, "the second apply changed something");
 
-    let url = "RUN_OPERATOR_BASE_URL=https://a.example/v1";
-    let set = ["set", "env", "deployment/run-operator", url];
-    kubectl(&own, &[&["--namespace", NAMESPACE], &set[..]].concat(), "").unwrap();
     apply(&text.replace("poll-max=5m", "poll-max=6m"));
     let spec = |path: &str| field(&own, &DEPLOYMENT, &format!(".spec.template.spec.{path}"));
     assert_eq!(spec("serviceAccountName"), "run-operator");

@@ -18,7 +18,10 @@ fn image_digest_overrides_tag_and_global_registry_the_charts() {
     let both = format!("image.digest={digest},image.tag=x,image.registry=a.example");
     let shared = format!("{both},global.imageRegistry=b.example");
     for (set, image) in [
-        ("image.tag=", format!("run-operator:{version}")),
+        (
+            "image.registry=,image.pullPolicy=Never",
+            format!("run-operator:{version}"),
+        ),
         (&both, format!("a.example/run-operator@{digest}")),
         (&shared, format!("b.example/run-operator@{digest}")),
     ] {
@@ -29,7 +32,7 @@ fn image_digest_overrides_tag_and_global_registry_the_charts() {
 /// Proves: I-values
 #[test]
 fn a_changed_contract_file_is_a_new_pod() {
-    let (one, other) = (with("contract=a: 1"), with("contract=a: 2"));
+    let (one, other) = (with("service.contract=a: 1"), with("service.contract=a: 2"));
     let sum = |objects: &[Value]| {
         let annotations = &pod(objects)["metadata"]["annotations"];
         annotations["checksum/contract"].clone()
@@ -91,7 +94,7 @@ fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
         assert_eq!(constraint["topologyKey"], place);
         assert_eq!(constraint["labelSelector"], *labels);
     }
-    let without = "replicaCount=3,podDisruptionBudget.enabled=false";
+    let without = "replicas=3,podDisruptionBudget.enabled=false";
     let none = ["--set-json", "topologySpreadConstraints=[]"];
     let plain = objects(&[&["--set", without][..], &none].concat());
     assert_eq!(the(&plain, "Deployment")["spec"]["replicas"], 3);
@@ -201,28 +204,6 @@ fn the_workload_policy_has_a_switch_of_its_own() {
     }
 }
 
-/// Without a cluster Helm's list of API versions has no `APIService`; every cluster has it.
-/// Proves: I-uninstall
-#[test]
-fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
-    let hook = |further: &[&str]| -> bool {
-        let with = ["--set", "defaultWorkspace.enabled=true"];
-        let objects = objects(&[&with[..], further].concat());
-        let workspace = the(&objects, "Workspace");
-        let annotations = &workspace["metadata"]["annotations"];
-        assert_eq!(annotations["helm.sh/resource-policy"], "keep");
-        annotations.get("helm.sh/hook").is_some()
-    };
-    let cluster = ["--api-versions", "apiregistration.k8s.io/v1/APIService"];
-    let known = ["--api-versions", "run-operator.dev/v1alpha1/Workspace"];
-    assert!(hook(&cluster));
-    assert!(!hook(&[]), "rendered without a cluster");
-    assert!(!hook(&[&cluster[..], &known[..]].concat()));
-    for off in ["crds.enabled=false", "defaultWorkspace.hook=false"] {
-        assert!(!hook(&[&cluster[..], &["--set", off]].concat()), "{off}");
-    }
-}
-
 /// Peers and ports of each rule of a network policy.
 fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, String)> {
     let rules = policy["spec"][way].as_array().into_iter().flatten();
@@ -243,8 +224,6 @@ fn the_network_policy_limits_ingress_and_egress() {
     let monitoring = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
     let ingress = rules(policy, "ingress", "from");
     assert_eq!(ingress[0], (&monitoring, "\"https\"".to_owned()));
-    let nodes = json!([{"ipBlock": {"cidr": "10.0.1.0/24"}}]);
-    assert_eq!(ingress[1], (&nodes, "\"http\"".to_owned()));
     let plain = objects(&["-f", &ci("full"), "--set", "metrics.secure.enabled=false"]);
     let ingress = rules(the(&plain, "NetworkPolicy"), "ingress", "from");
     assert_eq!(ingress[0], (&monitoring, "\"http\"".to_owned()));
@@ -297,7 +276,7 @@ fn notes(args: &[&str]) -> String {
     let mut command = helm::command();
     command.args(["install", "run-operator"]).arg(helm::chart());
     command.args(["--dry-run=client", "--namespace", "run-operator"]);
-    command.args(["--set", "baseURL=https://a.example/v1"]);
+    command.args(["-f", &ci("default")]);
     let told = helm::done(&command.args(args).output().unwrap());
     told.split_once("NOTES:").unwrap().1.to_owned()
 }
@@ -305,13 +284,16 @@ fn notes(args: &[&str]) -> String {
 /// Proves: I-values, I-status-policy
 #[test]
 fn the_notes_say_what_is_missing() {
-    let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
+    let elsewhere = "service.baseURL=,service.allowedBaseURLs={https://a.example/v1}";
     for (set, words) in [
-        ("baseURL=", "MISSING: no baseURL"),
+        (elsewhere, r#"spec: {"baseURL":"https://a.example/v1"}"#),
+        (
+            "tokenSecretNames={mine}",
+            r#"spec: {"tokenSecretRef":{"name":"mine"}}"#,
+        ),
         ("replicas=0", "STOPPED"),
         ("replicas=2", "get lease run-operator"),
         ("crds.keep=false", "deletes every Run"),
-        (unread, "MISSING: other is not one of tokenSecretNames"),
         ("workloadPolicy.enabled=true", "refuses a change"),
         ("workloadPolicy.enabled=false", "not in this release"),
         ("statusPolicy.enabled=true", "only the operator"),
@@ -321,7 +303,10 @@ fn the_notes_say_what_is_missing() {
         assert!(told.contains(words), "{set}: {told}");
     }
     let told = notes(&["--set-json", "tokenSecretNames=[]"]);
-    assert!(told.contains("MISSING: run-operator-token"), "{told}");
+    assert!(
+        told.contains("MISSING: tokenSecretNames is empty"),
+        "{told}"
+    );
     let usual = notes(&[]);
     for word in ["MISSING", "statusPolicy", "finalizerPolicy"] {
         assert!(!usual.contains(word), "{word}");

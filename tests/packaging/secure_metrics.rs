@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{args, ci, container, objects, of_kind, pod, the, with, with_file};
+use crate::helm::{args, container, objects, of_kind, pod, the, with, with_file};
 
 const SECURE: &str = "metrics.secure.enabled=true";
 
@@ -78,14 +78,15 @@ fn a_certificate_is_mounted_only_for_the_operator() {
     assert!(mounts.any(|m| m["mountPath"] == "/etc/run-operator-metrics"));
     let test = the(&full, "Pod").to_string();
     assert!(!test.contains("metrics-certificate"));
-    let tls = &the(&full, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
-    let ca = json!({"secret": {"name": "run-operator-metrics-ca", "key": "ca.crt"}});
+    let tls = |objects: &[Value]| {
+        the(objects, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"].clone()
+    };
+    assert_eq!(tls(&full), json!({"serverName": "metrics.example.com"}));
+    let certificate = "metrics.secure.certSecretName=a,metrics.serviceMonitor.enabled=true";
+    let ca = json!({"secret": {"name": "a", "key": "ca.crt"}});
     let name = "run-operator-metrics.run-operator.svc";
-    assert_eq!(*tls, json!({"serverName": name, "ca": ca}));
-    let own = r#"metrics.secure.tlsConfig={"serverName":"metrics.example.com"}"#;
-    let own = objects(&["-f", &ci("full"), "--set-json", own]);
-    let tls = &the(&own, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
-    assert_eq!(*tls, json!({"serverName": "metrics.example.com"}));
+    let beside = with(&format!("{SECURE},{certificate}"));
+    assert_eq!(tls(&beside), json!({"serverName": name, "ca": ca}));
 }
 
 /// Proves: X-secure-metrics

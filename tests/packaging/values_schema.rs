@@ -8,24 +8,29 @@ use test_cluster::Scratch;
 
 /// Proves: I-values, X-rbac, I-pod
 #[rstest]
-#[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
+#[case::a_misspelt_one(&["--set", "service.bsaeURL=https://a.example/v1"], &["/service", "bsaeURL", "not allowed"])]
 #[case::a_misspelt_one_further_down(&["--set", "image.pulPolicy=Always"], &["/image", "pulPolicy", "not allowed"])]
 #[case::fewer_than_no_pods(&["--set", "replicas=-1"], &["/replicas", "minimum"])]
 #[case::two_pods_that_both_act(&["--set", "replicas=2,leaderElection.enabled=false"], &["replicas is 2", "leaderElection.enabled"])]
-#[case::two_pods_by_the_other_name_that_both_act(&["--set", "replicaCount=2,leaderElection.enabled=false"], &["replicas is 2", "leaderElection.enabled"])]
-#[case::two_numbers_of_pods(&["--set", "replicas=2,replicaCount=3"], &["replicas is 2 and replicaCount is 3", "set one of them"])]
 #[case::one_port_twice(&["--set", "metrics.secure.enabled=true,listen.port=8443"], &["metrics.secure.port", "port of their own"])]
 #[case::a_pod_monitor_without_a_token(&["--set", "metrics.secure.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.secure.tokenSecret.name"])]
-#[case::a_monitor_far_from_the_ca(&["--set", "metrics.secure.enabled=true,metrics.secure.certSecretName=a,metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.namespace=monitoring"], &["metrics.secure.caSecret.name", "namespace monitoring"])]
+#[case::a_monitor_far_from_the_ca(&["--set", "metrics.secure.enabled=true,metrics.secure.certSecretName=a,metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.namespace=monitoring"], &["metrics.secure.tlsConfig", "namespace monitoring", "release-run-operator-metrics.release.svc"])]
 #[case::a_namespace_of_every_object_that_can_t_be(&["--set", "namespaceOverride=Team_A"], &["/namespaceOverride", "pattern"])]
-#[case::an_architecture_with_a_blank(&["--set", "architectures={x 86}"], &["/architectures/0", "pattern"])]
 #[case::a_container_without_a_name(&["--set", "extraContainers[0].image=a"], &["/extraContainers/0", "name"])]
 #[case::an_ip_family_that_is_none(&["--set", "metrics.service.ipFamilies={IPv5}"], &["/metrics/service/ipFamilies/0", "IPv6"])]
 #[case::half_a_second_of_a_lease(&["--set", "leaderElection.leaseDuration=1500ms"], &["/leaderElection/leaseDuration", "pattern"])]
 #[case::a_number_as_text(&["--set-string", "replicas=1"], &["/replicas", "want integer"])]
-#[case::a_relative_url(&["--set", "baseURL=runs.example.com"], &["/baseURL", "pattern"])]
-#[case::another_scheme(&["--set", "allowedBaseURLs={ftp://a.example/v1}"], &["/allowedBaseURLs/0", "pattern"])]
-#[case::two_urls_in_one(&["--set-json", r#"allowedBaseURLs=["https://a.example,https://b.example"]"#], &["/allowedBaseURLs/0", "pattern"])]
+#[case::a_relative_url(&["--set", "service.baseURL=runs.example.com"], &["/service/baseURL", "pattern"])]
+#[case::no_base_url(&["--set", "service.baseURL="], &["service.baseURL is not set", "service.allowedBaseURLs"])]
+#[case::no_registry(&["--set", "image.registry="], &["image.registry is not set", "run-operator:", "image.pullPolicy to Never"])]
+#[case::a_path_in_no_registry(&["--set", "image.registry=,image.repository=platform/run-operator"], &["image.registry is not set"])]
+#[case::a_monitor_without_metrics(&["--set", "metrics.enabled=false,metrics.serviceMonitor.enabled=true"], &["metrics.serviceMonitor.enabled is true", "set metrics.enabled to true"])]
+#[case::alerts_without_metrics(&["--set", "metrics.enabled=false,metrics.prometheusRule.enabled=true"], &["metrics.prometheusRule.enabled is true"])]
+#[case::an_alert_that_is_none(&["--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.disabled={Absent}"], &["metrics.prometheusRule.disabled", "Absent", "RunOperatorAbsent"])]
+#[case::a_threshold_of_an_alert_without_one(&["--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.alerts.RunOperatorAbsent.threshold=2"], &["metrics.prometheusRule.alerts.RunOperatorAbsent.threshold"])]
+#[case::a_test_where_nobody_watches(&["--set", "watchNamespaces={a},test.namespace=b"], &["test.namespace is b", "watchNamespaces"])]
+#[case::another_scheme(&["--set", "service.allowedBaseURLs={ftp://a.example/v1}"], &["/service/allowedBaseURLs/0", "pattern"])]
+#[case::two_urls_in_one(&["--set-json", r#"service.allowedBaseURLs=["https://a.example,https://b.example"]"#], &["/service/allowedBaseURLs/0", "pattern"])]
 #[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
 #[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
 #[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]
@@ -41,17 +46,15 @@ use test_cluster::Scratch;
 #[case::no_streams_at_all(&["--set", "maxStreams=-1"], &["/maxStreams", "minimum"])]
 #[case::no_reconciles(&["--set", "maxConcurrentReconciles=0"], &["/maxConcurrentReconciles", "minimum"])]
 #[case::a_port_that_is_none(&["--set", "listen.port=70000"], &["/listen/port", "maximum"])]
-#[case::a_workspace_s_name(&["--set", "defaultWorkspace.name=My"], &["/defaultWorkspace/name", "pattern"])]
 #[case::a_variable_without_a_name(&["--set", "extraEnv[0].value=x"], &["/extraEnv/0", "name"])]
 #[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
 #[case::both_monitors(&["--set", "metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.podMonitor.enabled", "twice"])]
 #[case::a_monitor_of_no_service(&["--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"], &["metrics.service.enabled", "podMonitor"])]
-#[case::a_password_in_a_url(&["--set", "baseURL=https://me:secret@a.example/v1"], &["/baseURL", "pattern"])]
-#[case::a_query_in_a_url(&["--set", "allowedBaseURLs={https://a.example/v1?x=1}"], &["/allowedBaseURLs/0", "pattern"])]
-#[case::plain_http(&["--set", "baseURL=http://a.example/v1"], &["http://a.example/v1", "use https", "allowInsecureHTTP"])]
-#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseURLs={http://127.0.0.1.example.com/v1}"], &["allowedBaseURLs", "plain http"])]
-#[case::a_path_where_the_contract_s_content_belongs(&["--set", "contract=profile.yaml"], &["contract", "--set-file"])]
-#[case::a_workspace_that_nobody_would_serve(&["--set", "watchNamespaces={a},defaultWorkspace.enabled=true"], &["defaultWorkspace.namespace", "watchNamespaces"])]
+#[case::a_password_in_a_url(&["--set", "service.baseURL=https://me:secret@a.example/v1"], &["/service/baseURL", "pattern"])]
+#[case::a_query_in_a_url(&["--set", "service.allowedBaseURLs={https://a.example/v1?x=1}"], &["/service/allowedBaseURLs/0", "pattern"])]
+#[case::plain_http(&["--set", "service.baseURL=http://a.example/v1"], &["http://a.example/v1", "use https", "service.allowInsecureHTTP"])]
+#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "service.allowedBaseURLs={http://127.0.0.1.example.com/v1}"], &["allowedBaseURLs", "plain http"])]
+#[case::a_path_where_the_contract_s_content_belongs(&["--set", "service.contract=profile.yaml"], &["service.contract", "--set-file"])]
 #[case::an_account_that_every_pod_has(&["--set", "serviceAccount.create=false"], &["serviceAccount.create is false", "set serviceAccount.name"])]
 #[case::that_account_by_its_name(&["--set", "serviceAccount.create=false,serviceAccount.name=default"], &["serviceAccount.name is default", "account of the operator's own"])]
 #[case::that_account_as_the_chart_s(&["--set", "serviceAccount.name=default"], &["serviceAccount.name is default"])]
@@ -66,9 +69,21 @@ fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[
 
 /// Proves: I-values
 #[rstest]
-#[case::to_this_machine(&["--set", "baseURL=http://127.0.0.1:8090/api/v1"])]
-#[case::where_it_is_allowed(&["--set", "baseURL=http://a.example/v1,allowInsecureHTTP=true"])]
+#[case::to_this_machine(&["--set", "service.baseURL=http://127.0.0.1:8090/api/v1"])]
+#[case::where_it_is_allowed(&["--set", "service.baseURL=http://a.example/v1,service.allowInsecureHTTP=true"])]
 fn plain_http_passes(#[case] args: &[&str]) {
+    assert!(!helm::objects(args).is_empty());
+}
+
+/// Proves: I-values
+#[rstest]
+#[case::a_registry_in_the_repository(&["--set", "image.registry=,image.repository=registry.example.com/acme/run-operator"])]
+#[case::nodes_that_have_the_image(&["--set", "image.registry=,image.pullPolicy=Never"])]
+#[case::a_base_url_of_each_workspace(&["--set", "service.baseURL=,service.allowedBaseURLs={https://a.example/v1}"])]
+#[case::a_base_url_in_a_variable(&["--set", "service.baseURL=,extraEnv[0].name=RUN_OPERATOR_BASE_URL,extraEnv[0].value=https://a.example/v1"])]
+#[case::a_base_url_in_a_flag(&["--set", "service.baseURL=,extraArgs={--base-url=https://a.example/v1}"])]
+#[case::a_base_url_in_a_config_map(&["--set", "service.baseURL=,extraEnvFrom[0].configMapRef.name=a"])]
+fn image_and_base_url_may_come_from_elsewhere(#[case] args: &[&str]) {
     assert!(!helm::objects(args).is_empty());
 }
 
@@ -86,7 +101,8 @@ fn a_parent_chart_may_share_values_and_switch_it_off() {
         helm::documents(&helm::done(&output))
     };
     let shared = "global.imageRegistry=mirror.example.com,global.imagePullSecrets[0].name=mirror,global.other=1";
-    let own = "run-operator.enabled=true,run-operator.imagePullSecrets[0].name=own";
+    let own = "run-operator.enabled=true,run-operator.imagePullSecrets[0].name=own,\
+               run-operator.service.baseURL=https://a.example/v1";
     let with = rendered(&["--set", shared, "--set", own]);
     let spec = &helm::pod(&with)["spec"];
     let image = spec["containers"][0]["image"].as_str().unwrap();

@@ -240,8 +240,16 @@ fn the_released_chart_and_manifests_have_images_by_digest() {
         assert!(kinds.split(' ').any(|known| known == kind), "{kind}");
     }
 
+    // The alerts lead to the documents of this version.
+    let least = "service.baseURL=https://a.example/v1,metrics.prometheusRule.enabled=true";
+    let archive = archive.display().to_string();
+    let of_archive = ["template", "run-operator", &archive, "--set", least];
+    let rendered = done(&helm::command().args(of_archive).output().unwrap());
+    let page = format!("https://example.com/run-operator/blob/v{VERSION}/docs/alerts.md#");
+    assert!(rendered.contains(&page), "{page}");
+
     // Only the image's reference is another one.
-    let built = format!("run-operator:{VERSION}");
+    let built = format!("registry.example.com/run-operator:{VERSION}");
     let plain = fs::read_to_string(root().join("deploy/install.yaml")).unwrap();
     assert_eq!(dist.read("install.yaml"), plain.replace(&built, &operator));
     let quickstart = documents(&dist.read("quickstart.yaml"));

@@ -1,3 +1,20 @@
+{{/* Helm removes a value that is null, with all that is below it. This puts back what it then is, and is the first line of
+     every template. */}}
+{{- define "run-operator.values" -}}
+{{- include "run-operator.fill" (list .Values (.Files.Get "files/unset.yaml" | fromYaml)) }}
+{{- end }}
+
+{{- define "run-operator.fill" -}}
+{{- $values := index . 0 }}
+{{- range $name, $unset := index . 1 }}
+{{- if kindIs "invalid" (index $values $name) }}
+{{- $_ := set $values $name $unset }}
+{{- else if kindIs "map" $unset }}
+{{- include "run-operator.fill" (list (index $values $name) $unset) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The chart's name. */}}
 {{- define "run-operator.name" -}}
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
@@ -38,24 +55,22 @@ app.kubernetes.io/name: {{ include "run-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The labels of an object. */}}
-{{- define "run-operator.labels" -}}
-{{- include "run-operator.labelsWith" (list .) }}
-{{- end }}
-
-{{/* The same, with further maps of labels. A label that several have is the chart's own, then the first
-     map's; commonLabels come last. */}}
-{{- define "run-operator.labelsWith" -}}
+{{/* Labels and annotations of an object: the root, further labels, further annotations. Of a name that several have the
+     chart's own value counts, then the given one, then the common one. */}}
+{{- define "run-operator.metadata" -}}
 {{- $root := first . }}
 {{- $labels := include "run-operator.selectorLabels" $root | fromYaml }}
 {{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
 {{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
 {{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
 {{- $_ := set $labels "app.kubernetes.io/part-of" "run-operator" }}
-{{- range rest . }}
-{{- $labels = merge $labels . }}
+{{- $given := append (append . dict) dict -}}
+labels:
+  {{- toYaml (merge $labels (index $given 1) $root.Values.commonLabels) | nindent 2 }}
+{{- with merge dict (index $given 2) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- toYaml (merge $labels $root.Values.commonLabels) }}
 {{- end }}
 
 {{/* What makes the controller's Pod out among those of the release. */}}
@@ -69,15 +84,8 @@ app.kubernetes.io/component: controller
 
 {{/* The image; a digest wins over a tag. */}}
 {{- define "run-operator.image" -}}
-{{- $global := .Values.global | default dict }}
-{{- $registry := $global.imageRegistry | default .Values.image.registry }}
-{{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}
+{{- with .Values.global.imageRegistry | default .Values.image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}
 {{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
-{{- end }}
-
-{{/* The number of Pods: `replicaCount` is another name of `replicas`. */}}
-{{- define "run-operator.replicas" -}}
-{{- if kindIs "invalid" .Values.replicaCount }}{{ int .Values.replicas }}{{ else }}{{ int .Values.replicaCount }}{{ end }}
 {{- end }}
 
 {{/* The Secret with the certificate of the metrics; empty: none, it is self-signed or not needed. */}}
@@ -108,11 +116,7 @@ app.kubernetes.io/component: controller
 
 {{/* The namespace whose Workspaces `helm test` looks at. */}}
 {{- define "run-operator.testNamespace" -}}
-{{- $namespace := first .Values.watchNamespaces | default (include "run-operator.namespace" .) }}
-{{- if .Values.defaultWorkspace.enabled }}
-{{- $namespace = .Values.defaultWorkspace.namespace | default (include "run-operator.namespace" .) }}
-{{- end }}
-{{- .Values.test.namespace | default $namespace }}
+{{- .Values.test.namespace | default (first .Values.watchNamespaces) | default (include "run-operator.namespace" .) }}
 {{- end }}
 
 {{/* What an admission policy's binding matches: these namespaces. */}}

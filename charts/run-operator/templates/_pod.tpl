@@ -7,16 +7,16 @@
 
 {{/* Arguments about the service. */}}
 {{- define "run-operator.serviceArgs" -}}
-{{- with .Values.baseURL }}
+{{- with .Values.service.baseURL }}
 - --base-url={{ . }}
 {{- end }}
-{{- if .Values.allowInsecureHTTP }}
+{{- if .Values.service.allowInsecureHTTP }}
 - --allow-insecure-http
 {{- end }}
-{{- if .Values.h2c }}
-- --h2c
+{{- with .Values.service.proxy }}
+- --service-proxy={{ . }}
 {{- end }}
-{{- if .Values.contract }}
+{{- if .Values.service.contract }}
 - --contract={{ include "run-operator.contractFile" . }}
 {{- end }}
 {{- end }}
@@ -25,7 +25,7 @@
 {{- define "run-operator.container" -}}
 {{- $root := index . 0 }}
 {{- $mounts := index . 1 }}
-{{- if $root.Values.contract }}
+{{- if $root.Values.service.contract }}
 {{- $file := include "run-operator.contractFile" $root }}
 {{- $mounts = prepend $mounts (dict "name" "contract" "mountPath" (dir $file) "readOnly" true) }}
 {{- end }}
@@ -34,6 +34,10 @@ imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 {{- with $root.Values.extraEnv }}
 env:
   {{- include "run-operator.render" (list . $root) | nindent 2 }}
+{{- end }}
+{{- with $root.Values.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $root.Values.securityContext }}
 securityContext:
@@ -45,47 +49,27 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{/* The affinity that is given, and the architectures for which there are images. Every term must allow one of them;
-     a term that names the architecture itself stays as it is, and so does everything where `nodeSelector` names it. */}}
-{{- define "run-operator.affinity" -}}
-{{- $root := index . 0 }}
-{{- $affinity := deepCopy (index . 1 | default dict) }}
-{{- $key := "kubernetes.io/arch" }}
-{{- if and $root.Values.architectures (not (hasKey ($root.Values.nodeSelector | default dict) $key)) }}
-{{- $images := dict "key" $key "operator" "In" "values" $root.Values.architectures }}
-{{- $node := $affinity.nodeAffinity | default dict }}
-{{- $required := $node.requiredDuringSchedulingIgnoredDuringExecution | default dict }}
-{{- $terms := list }}
-{{- range $required.nodeSelectorTerms | default (list dict) }}
-{{- $expressions := .matchExpressions | default list }}
-{{- $named := false }}
-{{- range $expressions }}{{ if eq .key $key }}{{ $named = true }}{{ end }}{{ end }}
-{{- if not $named }}{{ $expressions = append $expressions $images }}{{ end }}
-{{- $terms = append $terms (merge (dict "matchExpressions" $expressions) .) }}
-{{- end }}
-{{- $required = merge (dict "nodeSelectorTerms" $terms) $required }}
-{{- $node = merge (dict "requiredDuringSchedulingIgnoredDuringExecution" $required) $node }}
-{{- $affinity = merge (dict "nodeAffinity" $node) $affinity }}
-{{- end }}
-{{- if $affinity }}{{ toYaml $affinity }}{{ end }}
-{{- end }}
-
 {{/* Where a Pod may run, in which network, with which volumes: the root, and further volumes. */}}
 {{- define "run-operator.placement" -}}
 {{- $root := index . 0 }}
 {{- $volumes := index . 1 }}
-{{- if $root.Values.contract }}
+{{- if $root.Values.service.contract }}
 {{- $contract := dict "name" (printf "%s-contract" (include "run-operator.fullname" $root)) }}
 {{- $volumes = prepend $volumes (dict "name" "contract" "configMap" $contract) }}
 {{- end }}
-{{- $global := $root.Values.global | default dict }}
-{{- with concat ($global.imagePullSecrets | default list) $root.Values.imagePullSecrets | uniq }}
+{{- with concat $root.Values.global.imagePullSecrets $root.Values.imagePullSecrets | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $root.Values.podSecurityContext }}
 securityContext:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.schedulerName }}
+schedulerName: {{ . }}
+{{- end }}
+{{- if kindIs "bool" $root.Values.hostUsers }}
+hostUsers: {{ $root.Values.hostUsers }}
 {{- end }}
 {{- with $root.Values.priorityClassName }}
 priorityClassName: {{ . }}
@@ -128,7 +112,7 @@ volumes:
 {{- $given := .Values.topologySpreadConstraints }}
 {{- if not (kindIs "invalid" $given) }}
 {{- toYaml $given }}
-{{- else if gt (int (include "run-operator.replicas" .)) 1 }}
+{{- else if gt (int .Values.replicas) 1 }}
 - maxSkew: 1
   topologyKey: topology.kubernetes.io/zone
   whenUnsatisfiable: ScheduleAnyway
@@ -137,6 +121,24 @@ volumes:
   whenUnsatisfiable: ScheduleAnyway
 {{- else }}
 []
+{{- end }}
+{{- end }}
+
+{{/* The Deployment's strategy. With Recreate, what was there of the other one has to be removed. */}}
+{{- define "run-operator.strategy" -}}
+{{- $type := .Values.strategy.type | default (ternary "RollingUpdate" "Recreate" .Values.leaderElection.enabled) -}}
+type: {{ $type }}
+{{- $rest := omit .Values.strategy "type" }}
+{{- if $rest }}
+{{ toYaml $rest }}
+{{- else if eq $type "Recreate" }}
+rollingUpdate: null
+{{- else }}
+{{- /* Two Pods can't share a port of a node, and another node may not exist. Elsewhere the new Pod waits with warm caches
+       until the old one releases the Lease. */}}
+rollingUpdate:
+  maxSurge: {{ ternary 0 1 .Values.hostNetwork }}
+  maxUnavailable: {{ ternary 1 0 .Values.hostNetwork }}
 {{- end }}
 {{- end }}
 

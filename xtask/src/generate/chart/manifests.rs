@@ -21,6 +21,13 @@ metadata:
   labels:
     pod-security.kubernetes.io/enforce: restricted
 ";
+/// What everyone has to replace: neither address exists. The base URL is a variable, so that an overlay can set it by its
+/// name.
+const EXAMPLES: [&str; 3] = [
+    "image.registry=registry.example.com",
+    "extraEnv[0].name=RUN_OPERATOR_BASE_URL",
+    "extraEnv[0].value=https://runs.example.com/api/v1",
+];
 /// Lines that are only true of a release.
 const OF_A_RELEASE: &[&str] = &[
     "helm.sh/chart:",
@@ -75,13 +82,14 @@ const OTHERS: [Part; 5] = [
 pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     let folder = Path::new("deploy/kustomize");
     let chart = root().join(CHART);
+    let examples = EXAMPLES.map(str::to_owned);
     let namespace = format!("{HEADER}{NAMESPACE}");
     let mut files = vec![
         (folder.join("base/namespace.yaml"), namespace),
-        ("deploy/install.yaml".into(), install(&chart, &[])?),
+        ("deploy/install.yaml".into(), install(&chart, &examples)?),
     ];
     for part in BASE.iter().chain(&OTHERS) {
-        let text = format!("{HEADER}{}", render(&chart, part, &[])?);
+        let text = format!("{HEADER}{}", render(&chart, part, &examples)?);
         files.push((folder.join(part.0), text));
     }
     Ok(files)

@@ -5,6 +5,7 @@ mod keys;
 mod manifests;
 mod readme;
 mod schema;
+mod unset;
 
 use std::path::Path;
 
@@ -19,13 +20,12 @@ const CHART: &str = "charts/run-operator";
 /// The file of the admission policy, which has a switch of its own.
 const POLICY: &str = "policy.yaml";
 
+/// The first line of every template.
+const VALUES: &str = "{{- include \"run-operator.values\" . }}\n";
+
 /// The metadata that a CRD needs as part of a release.
-const METADATA: &str = r#"  labels:
-    {{- include "run-operator.labels" . | nindent 4 }}
-  {{- if .Values.crds.keep }}
-  annotations:
-    helm.sh/resource-policy: keep
-  {{- end }}
+const METADATA: &str = r#"  {{- $kept := ternary (dict "helm.sh/resource-policy" "keep") dict .Values.crds.keep }}
+  {{- include "run-operator.metadata" (list . dict $kept) | nindent 2 }}
 "#;
 
 /// The CRDs and the admission policy as templates: so that `helm upgrade` upgrades them.
@@ -44,7 +44,7 @@ fn template(name: &str, text: &str) -> String {
         POLICY => r#"eq (include "run-operator.workloadPolicy" .) "true""#,
         _ => ".Values.crds.enabled",
     };
-    let mut template = format!("{{{{- if {switch} }}}}\n");
+    let mut template = format!("{VALUES}{{{{- if {switch} }}}}\n");
     let mut in_metadata = false;
     for line in text.lines() {
         // Descriptions and rules are text, whatever they look like.
@@ -65,12 +65,13 @@ pub(crate) fn values() -> Outcome<Vec<Generated>> {
     Ok(files.collect())
 }
 
-/// `values.schema.json`, and the README with its tables, from `values.yaml` of the chart in a folder.
-pub(crate) fn values_of(chart: &Path) -> Outcome<[(&'static str, String); 2]> {
+/// `values.schema.json`, what null means, and the README with its tables, from `values.yaml` of the chart in a folder.
+pub(crate) fn values_of(chart: &Path) -> Outcome<[(&'static str, String); 3]> {
     let keys = keys::of(&read(&chart.join("values.yaml"))?)?;
     let readme = readme::with_tables(&read(&chart.join("README.md"))?, &keys)?;
     Ok([
         ("values.schema.json", schema::of(&keys)?),
+        ("files/unset.yaml", unset::of(&keys)?),
         ("README.md", readme),
     ])
 }
