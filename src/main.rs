@@ -99,7 +99,7 @@ fn run(future: impl Future<Output = Result<ExitCode, start::StartError>>) -> Exi
 /// What `helm test` runs in a Pod; `kubectl runop doctor` says more.
 async fn check(args: &CheckArgs) -> Result<ExitCode, start::StartError> {
     let target = args.base_url.as_deref();
-    let target = target.map(|base_url| Target::new(base_url, &args.trial()));
+    let target = target.map(|base_url| Target::new("--base-url", base_url, &args.trial()));
     let target = target.transpose()?;
     let client = start::plain_client().await?;
     let mut findings: Vec<Finding> = checks::api_server(&client).await.into();

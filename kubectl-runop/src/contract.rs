@@ -1,58 +1,150 @@
-//! `contract`: prints the built-in contract file, and tries contract files against a service.
+//! `contract`: prints what is in force by a contract file, and tries contract files against a service, a run, and the
+//! service's own OpenAPI document.
 
 mod live;
+mod openapi;
+mod run;
+mod show;
 
 use serde_json::json;
 
-use run_operator::api::contract;
-use run_operator::checks::{Finding, Target, Verdict, is_good};
+use run_operator::api::Contract;
+use run_operator::api::contract::BUILTIN;
+use run_operator::checks::{Finding, Target, Trial, Verdict, is_good};
+use run_operator::contract_file;
+use run_operator::service::RunId;
+use run_operator::util::failed;
 
-use crate::args::{ContractCheckArgs, ContractCommand, ReportFormat};
+use crate::args::{
+    ClusterArgs, ContractCheckArgs, ContractCommand, ContractDiffArgs, ContractFileArgs,
+    ReportFormat,
+};
+use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::print::out;
 
 pub(crate) use live::version;
 
-pub(crate) async fn run(command: &ContractCommand) -> Result<End, ToolError> {
+pub(crate) async fn run(
+    command: &ContractCommand,
+    cluster: &ClusterArgs,
+) -> Result<End, ToolError> {
     match command {
-        ContractCommand::Show => {
-            out(contract::BUILTIN)?;
+        ContractCommand::Show(args) => show(args),
+        ContractCommand::Check(args) => check(args, cluster).await,
+        ContractCommand::Init(args) => {
+            let document = openapi::read_file(&args.openapi)?;
+            let builtin = Contract::builtin().map_err(failed("use the built-in contract file"))?;
+            out(&document.first_contract(&builtin))?;
             Ok(End::Succeeded)
         }
-        ContractCommand::Check(args) => check(args).await,
+        ContractCommand::Diff(args) => diff(args),
     }
 }
 
-async fn check(args: &ContractCheckArgs) -> Result<End, ToolError> {
-    let target = Target::new(&args.base_url, &(&args.trial).into())?;
-    let (mut findings, answered) = version(&target).await;
-    // The second request is made only if the first one was answered.
-    findings.extend(live::workspace(&target, answered).await);
+fn show(args: &ContractFileArgs) -> Result<End, ToolError> {
+    let file = args.contract.as_deref();
+    let contract = contract_file::load(file)?;
+    out(&match file {
+        None => BUILTIN.to_owned(),
+        Some(_) => show::in_force(&contract, &contract_file::name(file)),
+    })?;
+    Ok(End::Succeeded)
+}
+
+async fn check(args: &ContractCheckArgs, cluster: &ClusterArgs) -> Result<End, ToolError> {
+    let trial: Trial = (&args.trial).into();
+    let file = contract_file::name(trial.contract.as_deref());
+    let (subject, findings, matches) = if let Some(place) = &args.openapi {
+        let contract = contract_file::load(trial.contract.as_deref())?;
+        let document = openapi::read(place, &trial).await?;
+        let matches = "The document matches the contract.";
+        (document.name(), document.findings(&contract), matches)
+    } else {
+        let base_url = args.base_url.as_deref().unwrap_or_default();
+        let target = Target::new("--base-url", base_url, &trial)?;
+        let (mut findings, answered) = version(&target).await;
+        // The second request is made only if the first one was answered.
+        findings.extend(live::workspace(&target, answered).await);
+        findings.extend(one_run(args, cluster, &target).await?);
+        let matches = match args.run {
+            None => "The public part matches the contract.",
+            Some(_) => "The public part and the run match the contract.",
+        };
+        (target.base_url.to_string(), findings, matches)
+    };
     let good = is_good(&findings);
     out(&match args.output {
-        ReportFormat::Text => text(&target, &findings),
+        ReportFormat::Text => text(&subject, &file, &findings, matches),
         ReportFormat::Json => {
-            let document = json!({
-                "baseURL": target.base_url.as_str(),
-                "contract": target.contract_file,
-                "good": good,
-                "checks": findings,
-            });
+            let what = if args.openapi.is_some() {
+                "openapi"
+            } else {
+                "baseURL"
+            };
+            let document =
+                json!({what: subject, "contract": file, "good": good, "checks": findings});
             format!("{document:#}\n")
         }
     })?;
     Ok(End::of_checks(good))
 }
 
-fn text(target: &Target, findings: &[Finding]) -> String {
-    let (base_url, file) = (&target.base_url, &target.contract_file);
-    let mut lines = vec![format!("{base_url} against the contract file {file}")];
+/// Findings from the run that is asked for.
+async fn one_run(
+    args: &ContractCheckArgs,
+    cluster: &ClusterArgs,
+    target: &Target,
+) -> Result<Vec<Finding>, ToolError> {
+    let Some(id) = &args.run else {
+        return Ok(Vec::new());
+    };
+    let id = RunId::parse(id).map_err(failed("use --run"))?;
+    let who = match &args.token_file {
+        Some(file) => run::by_file(file, &target.contract)?,
+        None => {
+            let cluster = Cluster::connect(cluster).await?;
+            run::by_workspace(&cluster, &args.workspace, target).await?
+        }
+    };
+    Ok(run::findings(target, &who, &id).await)
+}
+
+fn text(subject: &str, file: &str, findings: &[Finding], matches: &str) -> String {
+    let mut lines = vec![format!("{subject} against the contract file {file}")];
     lines.extend(findings.iter().map(Finding::to_string));
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     lines.push(match (count(Verdict::Fail), count(Verdict::NotTried)) {
-        (0, _) => "The public part matches the contract.".to_owned(),
+        (0, _) => matches.to_owned(),
         (failed, 0) => format!("Against the contract: {failed}."),
         (failed, untried) => format!("Against the contract: {failed}. Not tried: {untried}."),
     });
     lines.join("\n") + "\n"
+}
+
+fn diff(args: &ContractDiffArgs) -> Result<End, ToolError> {
+    let file = args.file.contract.as_deref();
+    let contract = contract_file::load(file)?;
+    let Some([old, new]) = args.openapi.first_chunk() else {
+        return Err(ToolError::usage(
+            "--openapi takes the old document and the new one",
+        ));
+    };
+    let (old, new) = (openapi::read_file(old)?, openapi::read_file(new)?);
+    let (lines, good) = openapi::diff(&old, &new, &contract);
+    let names = [&old, &new].map(|document| document.name());
+    let file = contract_file::name(file);
+    let mut text = format!(
+        "From {} to {}, for the contract file {file}\n",
+        names[0], names[1]
+    );
+    for line in &lines {
+        text = format!("{text}{line}\n");
+    }
+    text.push_str(match lines.len() {
+        0 => "Nothing changes that the operator relies on.\n",
+        _ => "Nothing else changes that the operator relies on.\n",
+    });
+    out(&text)?;
+    Ok(End::of_checks(good))
 }

@@ -72,7 +72,7 @@ impl Diagnosis {
 
 pub(crate) async fn run(cluster: &Cluster, args: &DoctorArgs) -> Result<End, ToolError> {
     let target = args.base_url.as_deref();
-    let target = target.map(|base_url| Target::new(base_url, &(&args.trial).into()));
+    let target = target.map(|base_url| Target::new("--base-url", base_url, &(&args.trial).into()));
     let target = target.transpose()?;
     let mut diagnosis = in_cluster(cluster, &args.operator, !args.read_only).await;
     if let Some(target) = &target {

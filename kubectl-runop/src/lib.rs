@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<End, ToolError> {
     if let Command::Contract(command) = &cli.command {
-        return contract::run(command).await;
+        return contract::run(command, &cli.cluster).await;
     }
     let cluster = Cluster::connect(&cli.cluster).await?;
     match cli.command {

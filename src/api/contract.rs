@@ -1,24 +1,31 @@
 //! The contract file: the names and numbers that docs/service.md leaves open, so that a deployment can
-//! correct them without a new build. The default is `contract/profile.yaml`.
+//! correct them without a new build. It is laid over `contract/profile.yaml`, which is compiled in.
 
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+mod overlay;
 mod profile;
 
-pub use profile::{CodeClass, ContractError, Limits, StateClass, Timeouts};
+pub use profile::{CodeClass, ContractError, Limits, List, Profile, StateClass, Timeouts};
 
-use profile::{Profile, invalid};
+use overlay::Overlay;
+use profile::{ProfileFile, invalid};
 
 /// The contract file that is compiled in, with its comments.
 pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
 
-/// The contract file, checked. Durations are whole seconds, sizes are bytes.
+pub const API_VERSION: &str = "contract.run-operator.dev/v1alpha1";
+pub const KIND: &str = "Contract";
+
+/// What is in force by a contract file, checked. Durations are whole seconds, sizes are bytes.
 #[derive(Clone, Debug)]
 pub struct Contract {
     profile: Profile,
+    /// What the file gives, by its own names.
+    given: Value,
     states: HashMap<String, StateClass>,
     codes: HashMap<String, CodeClass>,
 }
@@ -29,18 +36,30 @@ impl Contract {
     }
 
     pub fn parse(yaml: &str) -> Result<Self, ContractError> {
-        // Without the excerpt of the file that it would print: an error is one line.
-        let options = serde_saphyr::options! { with_snippet: false };
-        let profile: Profile = serde_saphyr::from_str_with_options(yaml, options)
-            .map_err(|error| ContractError::misread(yaml, &error))?;
+        let file = ProfileFile::parse(yaml)?;
+        let given =
+            serde_json::to_value(&file).map_err(|error| ContractError::Parse(error.to_string()))?;
+        let mut profile = Profile::builtin()?;
+        profile.lay(file);
         profile.check()?;
         let states = index("states", profile.states.lists(), str::to_lowercase)?;
         let codes = index("codes", profile.codes.lists(), str::to_owned)?;
         Ok(Self {
             profile,
+            given,
             states,
             codes,
         })
+    }
+
+    /// Each value that is in force.
+    pub fn in_force(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The values that come from the file, by its own names.
+    pub fn given(&self) -> &Value {
+        &self.given
     }
 
     /// Meaning of a state; compared without case.
@@ -132,7 +151,10 @@ fn index<C: Copy + PartialEq, const N: usize>(
         for word in words {
             let earlier = index.insert(normal(word), class);
             if earlier.is_some_and(|earlier| earlier != class) {
-                return invalid(field, format!("{word:?} is in two lists; keep it in one"));
+                let problem = format!(
+                    "{word:?} is in two lists; keep it in one (a list that the file leaves out has its built-in words)"
+                );
+                return invalid(field, problem);
             }
         }
     }
@@ -142,8 +164,15 @@ fn index<C: Copy + PartialEq, const N: usize>(
 /// The first value, by these JSON pointers (RFC 6901), that is a non-empty string or a number. No tree is built: an answer
 /// may echo a workload of any depth and size.
 fn text_at(document: &RawValue, pointers: &[String]) -> Option<String> {
-    let mut found = pointers.iter().filter_map(|pointer| at(document, pointer));
-    found.find_map(text)
+    first_at(document, pointers).map(|(_, text)| text)
+}
+
+/// The same, with the pointer that led to it.
+pub fn first_at<'a>(document: &RawValue, pointers: &'a [String]) -> Option<(&'a str, String)> {
+    let mut found = pointers
+        .iter()
+        .map(|pointer| (pointer.as_str(), at(document, pointer).and_then(text)));
+    found.find_map(|(pointer, text)| Some((pointer, text?)))
 }
 
 fn text(value: &RawValue) -> Option<String> {
@@ -229,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_deep_beside_it_is_no_obstacle() {
         let text = format!(
-            r#"{{"workload":{}{},"runID":"r"}}"#,
+            r#"{{"workload":{}{},"runId":"r"}}"#,
             "[".repeat(5000),
             "]".repeat(5000)
         );

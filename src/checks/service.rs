@@ -32,12 +32,13 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn new(base_url: &str, trial: &Trial) -> Result<Self, Failed> {
+    /// `flag` is the one that names the URL.
+    pub fn new(flag: &str, base_url: &str, trial: &Trial) -> Result<Self, Failed> {
         let file = trial.contract.as_deref();
         let contract = Arc::new(contract_file::load(file)?);
         let allowed = AllowList::parse([base_url], trial.allow_insecure_http);
         let base_url = allowed.and_then(|allowed| BaseUrl::parse(base_url, &allowed));
-        let base_url = base_url.map_err(failed("use --base-url"))?;
+        let base_url = base_url.map_err(failed(format!("use {flag}")))?;
         let read = |path: &PathBuf| {
             let what = format!("read the CA certificates {}", path.display());
             read_up_to(path, LARGEST_CA).map_err(failed(what))

@@ -1,5 +1,6 @@
 //! The six operations, one attempt each, and what is kept of their answers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -132,14 +133,40 @@ impl Client {
         sender.reported(Operation::RunEvents, attempt).await
     }
 
-    /// Reads the answer whatever its status: `/version` is public, `/workspaces/current` must be refused (rule 3).
-    pub async fn raw(&self, operation: Operation, path: &str) -> Result<RawAnswer, Failure> {
+    /// Reads the answer whatever its status, up to `most` bytes, without a token: `/version` is public,
+    /// `/workspaces/current` must be refused (rule 3).
+    pub async fn raw(
+        &self,
+        operation: Operation,
+        path: &str,
+        most: usize,
+    ) -> Result<RawAnswer, Failure> {
+        let request = Request::public(self.base_url(), path);
+        self.read(operation, request, most).await
+    }
+
+    /// Reads the answer to `GET /runs/{runId}` whatever its status. The token is removed from its body (rule 7).
+    pub async fn raw_run(&self, who: &Credentials, id: &RunId) -> Result<RawAnswer, Failure> {
+        let sender = &self.inner.sender;
+        let most = sender.contract.limits().body_bytes;
+        let request = Request::get_run(self.base_url(), who, id);
+        let mut answer = self.read(Operation::GetRun, request, most).await?;
+        let shown = |body: Bytes| Bytes::from(sender.redactor.text(&lossy(&body)));
+        answer.body = answer.body.map(shown);
+        Ok(answer)
+    }
+
+    async fn read(
+        &self,
+        operation: Operation,
+        request: Result<Request, Failure>,
+        most: usize,
+    ) -> Result<RawAnswer, Failure> {
         let sender = &self.inner.sender;
         let attempt = async {
-            let request = Request::public(self.base_url(), path)?;
             let http = &self.inner.http.checks;
-            let mut sent = sender.send(http, request, sender.limit()).await?;
-            let body = sent.body(sender.contract.limits().body_bytes).await?;
+            let mut sent = sender.send(http, request?, sender.limit()).await?;
+            let body = sent.body(most).await?;
             let head = sent.head;
             let answer = RawAnswer {
                 status: head.status.as_u16(),
@@ -297,14 +324,14 @@ fn sorted(record: &RawValue) -> String {
     read.map_or_else(|_| record.get().to_owned(), |record| record.to_string())
 }
 
-/// An answer to a request that carried no token. Its texts are not made fit to be shown.
+/// An answer as it came. Its texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAnswer {
     pub status: u16,
     /// The `Content-Type` without its parameters, in lower case.
     pub media_type: Option<String>,
     pub request_id: Option<String>,
-    /// Its body; `None` if it is larger than the contract file's `bodyBytes`.
+    /// Its body; `None` if it is larger than what was asked for.
     pub body: Option<Bytes>,
 }
 
@@ -313,8 +340,12 @@ impl RawAnswer {
         (200..300).contains(&self.status)
     }
 
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        Some(lossy(self.body.as_ref()?))
+    }
+
     pub fn json(&self) -> Option<Value> {
-        serde_json::from_str(&lossy(self.body.as_ref()?)).ok()
+        serde_json::from_str(&self.text()?).ok()
     }
 
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {

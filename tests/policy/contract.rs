@@ -71,12 +71,12 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
 #[case(
     "pending: [pending,",
     "pending: [DONE,",
-    "the contract file is wrong at states: \"done\" is in two lists; keep it in one"
+    "the contract file is wrong at states: \"done\" is in two lists; keep it in one (a list that the file leaves out has its built-in words)"
 )]
 #[case(
     "runNotFound: [run_not_found,",
     "runNotFound: [version_conflict,",
-    "the contract file is wrong at codes: \"version_conflict\" is in two lists; keep it in one"
+    "the contract file is wrong at codes: \"version_conflict\" is in two lists; keep it in one (a list that the file leaves out has its built-in words)"
 )]
 #[case(
     "refusedFor: [400, 413, 422]",
@@ -161,9 +161,10 @@ fn a_wrong_contract_file_is_refused_with_its_field(
 #[case::no_yaml("keyRetentionSeconds: 86400", "keyRetentionSeconds: [", &["failed to read the contract file"])]
 #[case::no_number("keyRetentionSeconds: 86400", "keyRetentionSeconds: 24h", &["invalid u64 at line", "which reads \"keyRetentionSeconds: 24h\""])]
 #[case::an_unknown_field("connectSeconds: 5", "connectSecond: 5", &["unknown field `connectSecond`, expected one of connectSeconds"])]
-#[case::a_missing_field("  connectSeconds: 5\n", "", &["missing field `connectSeconds`"])]
+#[case::a_part_without_a_value("event:\n  statePointers: [/state]\n", "event:\n", &["failed to read the contract file"])]
+#[case::an_unknown_part("keyRetentionSeconds: 86400", "keyRetention: {seconds: 86400}", &["unknown field `keyRetention`, expected one of"])]
 #[case::a_field_that_stands_twice("keyRetentionSeconds: 86400", "keyRetentionSeconds: 86400\nkeyRetentionSeconds: 1", &["duplicate", "keyRetentionSeconds"])]
-#[case::two_documents("keyRetentionSeconds: 86400", "---\nkeyRetentionSeconds: 86400", &["missing field"])]
+#[case::two_documents("keyRetentionSeconds: 86400", "---\nkeyRetentionSeconds: 86400", &["only single YAML document expected"])]
 #[case::a_second_document("ASIA]", "ASIA]\n---\na: 1", &["only single YAML document expected"])]
 #[case::a_star_without_quotes(r#"accepted: ["1","#, "accepted: [1.*, *,", &["which reads", "accepted: [1.*, *,"])]
 fn an_ineffective_contract_entry_is_rejected_with_its_location(
@@ -185,11 +186,85 @@ fn an_openapi_document_is_not_taken_for_a_contract_file() {
         let error = Contract::parse(text).expect_err("refused");
         assert!(matches!(error, ContractError::OpenApi), "{error}");
     }
-    for text in ["", "[]", "openapi", "a: 1"] {
+    for text in ["[]", "openapi", "{"] {
         let error = Contract::parse(text).expect_err("refused");
         assert!(matches!(error, ContractError::Parse(_)), "{error}");
         assert_eq!(error.to_string().lines().count(), 1);
     }
+}
+
+const HEADER: &str = "apiVersion: contract.run-operator.dev/v1alpha1\nkind: Contract\n";
+
+fn overlay(text: &str) -> Contract {
+    Contract::parse(&format!("{HEADER}{text}")).expect("accepted")
+}
+
+/// Proves: L-contract
+#[rstest]
+#[case::of_the_old_form(&PROFILE.replace(HEADER, ""))]
+#[case::with_a_part("version: {accepted: [\"2\"]}")]
+#[case::without_a_kind("apiVersion: contract.run-operator.dev/v1alpha1")]
+#[case::empty("")]
+fn a_file_that_does_not_say_what_it_is_is_refused_with_the_lines_to_write(#[case] text: &str) {
+    let error = Contract::parse(text).expect_err("refused");
+    assert!(matches!(error, ContractError::NoHeader), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the contract file does not say what it is: begin it with the lines \
+         \"apiVersion: contract.run-operator.dev/v1alpha1\" and \"kind: Contract\", and keep below them what differs \
+         from the built-in values, which `kubectl runop contract show` prints"
+    );
+}
+
+#[test]
+fn a_file_of_another_version_is_refused_by_its_name() {
+    let other = HEADER.replace("v1alpha1", "v2");
+    let told = Contract::parse(&other).expect_err("refused").to_string();
+    assert!(
+        told.contains("has apiVersion \"contract.run-operator.dev/v2\" and kind \"Contract\""),
+        "{told}"
+    );
+}
+
+/// Proves: L-contract
+#[test]
+fn what_a_file_leaves_out_has_the_built_in_value_and_a_list_replaces_the_whole_list() {
+    let nothing = overlay("");
+    assert_eq!(
+        format!("{:?}", nothing.in_force()),
+        format!("{:?}", CONTRACT.in_force())
+    );
+    let some = overlay("states: {succeeded: [finished]}\ntimeouts: {requestSeconds: 7}\n");
+    assert_eq!(some.state("finished"), StateClass::Succeeded);
+    assert_eq!(
+        some.state("done"),
+        StateClass::Unmapped,
+        "the list as a whole"
+    );
+    assert_eq!(
+        some.state("failed"),
+        StateClass::Failed,
+        "the lists beside it stay"
+    );
+    let timeouts = some.timeouts();
+    assert_eq!((timeouts.request_seconds, timeouts.connect_seconds), (7, 5));
+    assert_eq!(some.given()["states"], json!({"succeeded": ["finished"]}));
+    assert_eq!(
+        some.given()["limits"],
+        json!(null),
+        "only what the file gives"
+    );
+}
+
+/// Proves: L-contract
+#[test]
+fn a_word_that_a_built_in_list_has_in_another_meaning_is_refused() {
+    let text = format!("{HEADER}states: {{succeeded: [stopped]}}");
+    let told = Contract::parse(&text).expect_err("refused").to_string();
+    assert!(
+        told.contains("\"stopped\" is in two lists") && told.contains("built-in words"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -283,7 +358,7 @@ fn the_first_pointer_with_a_text_or_a_number_counts() {
     );
     assert_eq!(CONTRACT.run_state_of(&raw(&json!({"state": null}))), None);
     assert_eq!(
-        CONTRACT.run_id_of(&raw(&json!({"runID": 7}))).as_deref(),
+        CONTRACT.run_id_of(&raw(&json!({"runId": 7}))).as_deref(),
         Some("7")
     );
     assert_eq!(CONTRACT.run_id_of(&raw(&json!([]))), None);

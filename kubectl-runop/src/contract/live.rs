@@ -30,7 +30,9 @@ const WORKSPACE_ID: Check = Check::new("workspace.requestId", "it has an X-Reque
 
 /// Findings from the answer to `GET /version` (rules 3, 11 and 13), and whether there was one.
 pub(crate) async fn version(target: &Target) -> (Vec<Finding>, bool) {
-    let answer = match bounded(target.client.raw(Operation::Version, "/version")).await {
+    let most = target.contract.limits().body_bytes;
+    let asked = target.client.raw(Operation::Version, "/version", most);
+    let answer = match bounded(asked).await {
         Ok(answer) => answer,
         Err(why) => {
             let todo = "Check the base URL, the network, and the CA certificates (--ca-file).";
@@ -62,9 +64,9 @@ pub(super) async fn workspace(target: &Target, answered: bool) -> Vec<Finding> {
     if !answered {
         return unanswered(REFUSED.not_tried("GET /version had no answer"));
     }
-    let asked = target
-        .client
-        .raw(Operation::CurrentWorkspace, "/workspaces/current");
+    let (operation, path) = (Operation::CurrentWorkspace, "/workspaces/current");
+    let most = target.contract.limits().body_bytes;
+    let asked = target.client.raw(operation, path, most);
     let answer = match bounded(asked).await {
         Ok(answer) => answer,
         Err(why) => {
@@ -84,7 +86,7 @@ pub(super) async fn workspace(target: &Target, answered: bool) -> Vec<Finding> {
 }
 
 /// The answer, or the reason why there is none.
-async fn bounded(
+pub(super) async fn bounded(
     call: impl Future<Output = Result<RawAnswer, Failure>>,
 ) -> Result<RawAnswer, String> {
     match tokio::time::timeout(LONGEST_CALL, call).await {
@@ -209,7 +211,7 @@ fn request_id(check: Check, answer: &RawAnswer) -> Finding {
 }
 
 /// The status and the kind of body.
-fn in_short(answer: &RawAnswer) -> String {
+pub(super) fn in_short(answer: &RawAnswer) -> String {
     match &answer.media_type {
         Some(media_type) => format!("HTTP {}, {}.", answer.status, cut(media_type, SHOWN)),
         None => format!("HTTP {}, without a Content-Type.", answer.status),
@@ -217,7 +219,7 @@ fn in_short(answer: &RawAnswer) -> String {
 }
 
 /// The fields of a document, only by name.
-fn shape(document: &Value) -> String {
+pub(super) fn shape(document: &Value) -> String {
     let Value::Object(fields) = document else {
         return "It is no JSON object.".to_owned();
     };
@@ -237,7 +239,7 @@ fn shape(document: &Value) -> String {
 }
 
 /// An error's text as a sentence.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string());
     format!("{}{}.", first.unwrap_or_default(), letters.as_str())

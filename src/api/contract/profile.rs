@@ -2,10 +2,12 @@
 
 use std::ops::Deref;
 
-use serde::de::{Error, IgnoredAny};
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_saphyr::UserMessageFormatter;
 
+use super::overlay::{Overlay, given, part};
+use super::{API_VERSION, KIND};
 use crate::api::status::Phase;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,106 +49,96 @@ pub enum CodeClass {
     Unknown,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Profile {
-    pub(super) version: Version,
-    pub(super) run: RunFields,
-    pub(super) event: EventFields,
-    pub(super) workspace: WorkspaceFields,
-    pub(super) states: States,
-    pub(super) codes: Codes,
-    pub(super) create: Create,
-    pub(super) key_retention_seconds: u64,
-    pub(super) limits: Limits,
-    pub(super) timeouts: Timeouts,
-    pub(super) provider_key_prefixes: List<String>,
-}
+part! {
+    /// What is in force.
+    #[derive(Clone)]
+    struct Profile over ProfileFile {
+        api_version: String,
+        kind: String,
+        version: Version,
+        run: RunFields,
+        event: EventFields,
+        workspace: WorkspaceFields,
+        states: States,
+        codes: Codes,
+        create: Create,
+        key_retention_seconds: u64,
+        limits: Limits,
+        timeouts: Timeouts,
+        provider_key_prefixes: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Version {
-    pub(super) pointers: List<String>,
-    pub(super) accepted: List<String>,
-}
+    #[derive(Clone)]
+    struct Version over VersionFile {
+        pointers: List<String>,
+        accepted: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RunFields {
-    pub(super) id_pointers: List<String>,
-    pub(super) state_pointers: List<String>,
-}
+    #[derive(Clone)]
+    struct RunFields over RunFile {
+        id_pointers: List<String>,
+        state_pointers: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct EventFields {
-    pub(super) state_pointers: List<String>,
-}
+    #[derive(Clone)]
+    struct EventFields over EventFile {
+        state_pointers: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct WorkspaceFields {
-    pub(super) identity_pointers: List<String>,
-}
+    #[derive(Clone)]
+    struct WorkspaceFields over WorkspaceFile {
+        identity_pointers: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct States {
-    pub(super) pending: List<String>,
-    pub(super) active: List<String>,
-    pub(super) cancelling: List<String>,
-    pub(super) succeeded: List<String>,
-    pub(super) failed: List<String>,
-    pub(super) cancelled: List<String>,
-}
+    #[derive(Clone)]
+    struct States over StatesFile {
+        pending: List<String>,
+        active: List<String>,
+        cancelling: List<String>,
+        succeeded: List<String>,
+        failed: List<String>,
+        cancelled: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Codes {
-    pub(super) approval_conflict: List<String>,
-    pub(super) version_conflict: List<String>,
-    pub(super) idempotency_conflict: List<String>,
-    pub(super) idempotency_in_progress: List<String>,
-    pub(super) run_not_found: List<String>,
-}
+    #[derive(Clone)]
+    struct Codes over CodesFile {
+        approval_conflict: List<String>,
+        version_conflict: List<String>,
+        idempotency_conflict: List<String>,
+        idempotency_in_progress: List<String>,
+        run_not_found: List<String>,
+    }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Create {
-    pub(super) refused_for: List<u16>,
-}
+    #[derive(Clone)]
+    struct Create over CreateFile {
+        refused_for: List<u16>,
+    }
 
-/// Sizes beyond which an answer is not read, and the streams of a connection.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Limits {
-    pub body_bytes: usize,
-    pub event_line_bytes: usize,
-    pub event_bytes: usize,
-    /// Event streams that a connection of HTTP/2 takes.
-    #[serde(default = "streams_per_connection")]
-    pub streams_per_connection: u16,
-}
+    /// Sizes beyond which an answer is not read, and the streams of a connection.
+    #[derive(Clone, Copy)]
+    struct Limits over LimitsFile {
+        body_bytes: usize,
+        event_line_bytes: usize,
+        event_bytes: usize,
+        /// Event streams that a connection of HTTP/2 takes.
+        streams_per_connection: u16,
+    }
 
-/// RFC 9113 recommends that no service allows fewer.
-fn streams_per_connection() -> u16 {
-    100
-}
-
-/// Limits of a call's duration, in seconds.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Timeouts {
-    pub connect_seconds: u64,
-    /// From the request's first byte to the answer's last.
-    pub request_seconds: u64,
-    /// Silence after which an event stream is reopened.
-    pub stream_idle_seconds: u64,
+    /// Limits of a call's duration, in seconds.
+    #[derive(Clone, Copy)]
+    struct Timeouts over TimeoutsFile {
+        connect_seconds: u64,
+        /// From the request's first byte to the answer's last.
+        request_seconds: u64,
+        /// Silence after which an event stream is reopened.
+        stream_idle_seconds: u64,
+    }
 }
 
 /// A list. YAML reads a name without a value as null, which would pass for an empty list.
-#[derive(Clone, Debug)]
-pub(super) struct List<T>(Vec<T>);
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -219,7 +211,7 @@ impl Profile {
 }
 
 impl States {
-    pub(super) fn lists(&self) -> [(&'static str, &[String], StateClass); 6] {
+    pub fn lists(&self) -> [(&'static str, &[String], StateClass); 6] {
         [
             ("pending", &self.pending, StateClass::Pending),
             ("active", &self.active, StateClass::Active),
@@ -232,7 +224,7 @@ impl States {
 }
 
 impl Codes {
-    pub(super) fn lists(&self) -> [(&'static str, &[String], CodeClass); 5] {
+    pub fn lists(&self) -> [(&'static str, &[String], CodeClass); 5] {
         use CodeClass::{
             ApprovalConflict, IdempotencyConflict, IdempotencyInProgress, RunNotFound,
             VersionConflict,
@@ -324,30 +316,73 @@ const QUOTED: usize = 80;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
-    /// Not YAML, a field is missing, unknown or of the wrong type.
+    /// Not YAML, or a field is unknown or of the wrong type.
     #[error("failed to read the contract file: {0}")]
     Parse(String),
     #[error(
-        "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
-         `kubectl runop contract show` prints one to begin from"
+        "this is an OpenAPI document, not a contract file: `kubectl runop contract init --openapi FILE` makes one from it"
     )]
     OpenApi,
+    #[error(
+        "the contract file does not say what it is: begin it with the lines \"apiVersion: {API_VERSION}\" and \
+         \"kind: {KIND}\", and keep below them what differs from the built-in values, which \
+         `kubectl runop contract show` prints"
+    )]
+    NoHeader,
+    #[error(
+        "the contract file has apiVersion {api_version:?} and kind {kind:?}; this version reads {API_VERSION:?} and \
+         {KIND:?}"
+    )]
+    OtherKind { api_version: String, kind: String },
     #[error("the contract file is wrong at {field}: {problem}")]
     Invalid { field: String, problem: String },
 }
 
+/// What a file says of itself.
 #[derive(Deserialize)]
-struct OpenApi {
+#[serde(rename_all = "camelCase")]
+struct Header {
+    api_version: Option<String>,
+    kind: Option<String>,
     #[serde(alias = "swagger")]
-    #[expect(dead_code, reason = "only its presence counts")]
-    openapi: IgnoredAny,
+    openapi: Option<IgnoredAny>,
+}
+
+/// Reads a part of a contract file. Without the excerpt of the file that would be printed: an error is one line.
+fn read<T: DeserializeOwned>(yaml: &str) -> Result<T, ContractError> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(yaml, options)
+        .map_err(|error| ContractError::misread(yaml, &error))
+}
+
+impl ProfileFile {
+    /// A file whose header says that it is one.
+    pub(super) fn parse(yaml: &str) -> Result<Self, ContractError> {
+        let header: Header = read(yaml)?;
+        match (header.api_version, header.kind, header.openapi) {
+            (None, _, Some(_)) => Err(ContractError::OpenApi),
+            (None, _, None) | (_, None, _) => Err(ContractError::NoHeader),
+            (Some(version), Some(kind), _) if version != API_VERSION || kind != KIND => {
+                let quoted = |text: String| text.chars().take(QUOTED).collect();
+                Err(ContractError::OtherKind {
+                    api_version: quoted(version),
+                    kind: quoted(kind),
+                })
+            }
+            _ => read(yaml),
+        }
+    }
+}
+
+impl Profile {
+    /// The file that is compiled in: it says everything.
+    pub(super) fn builtin() -> Result<Self, ContractError> {
+        read(super::BUILTIN)
+    }
 }
 
 impl ContractError {
-    pub(super) fn misread(yaml: &str, error: &serde_saphyr::Error) -> Self {
-        if serde_saphyr::from_str::<OpenApi>(yaml).is_ok() {
-            return Self::OpenApi;
-        }
+    fn misread(yaml: &str, error: &serde_saphyr::Error) -> Self {
         let what = error.render_with_formatter(&UserMessageFormatter);
         let line = error.location().and_then(|location| {
             let above = usize::try_from(location.line()).ok()?.checked_sub(1)?;

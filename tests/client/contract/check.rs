@@ -265,7 +265,7 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
 const OPENAPI: &str = include_str!("../../../contract/openapi.yaml");
 const NO_CONTRACT: [&str; 2] = [
     "OpenAPI document, not a contract file",
-    "kubectl runop contract show",
+    "kubectl runop contract init",
 ];
 
 #[rstest]
@@ -276,6 +276,7 @@ const NO_CONTRACT: [&str; 2] = [
     &changed("wrong.yaml", "keyRetentionSeconds:", "keyRetention:"),
     &["wrong.yaml", "unknown field `keyRetention`"]
 )]
+#[case::one_of_the_old_form(&file("old-form.yaml", "version: {accepted: [1]}"), &["old-form.yaml", "begin it with the lines"])]
 #[case::an_openapi_document(&file("openapi.yaml", OPENAPI), &NO_CONTRACT)]
 #[case::one_in_json(&file("openapi.json", r#"{"swagger": "2.0", "paths": {}}"#), &NO_CONTRACT)]
 #[tokio::test]

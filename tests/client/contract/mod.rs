@@ -1,6 +1,8 @@
 //! `kubectl runop contract …` as a process.
 
 mod check;
+mod openapi;
+mod run;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,17 +85,79 @@ fn changed(name: &str, from: &str, to: &str) -> String {
 
 /// Proves: L-contract
 #[test]
-fn show_prints_the_built_in_contract_file() {
+fn show_prints_the_built_in_values_as_a_contract_file() {
     let shown = contract(&["show"]);
     assert_eq!((shown.code, shown.told.as_str()), (Some(0), ""));
     assert_eq!(shown.out, include_str!("../../../contract/profile.yaml"));
+}
+
+/// Proves: L-contract
+#[test]
+fn show_marks_what_comes_from_the_file_and_its_output_is_one() {
+    let header = "apiVersion: contract.run-operator.dev/v1alpha1\nkind: Contract\n";
+    let text =
+        "version: {accepted: [1.10]}\nstates:\n  failed: [broken]\nkeyRetentionSeconds: 60\n";
+    let path = file("overlay.yaml", &format!("{header}{text}"));
+    let shown = contract(&["show", "--contract", &path]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let marked: Vec<&str> = shown
+        .out
+        .lines()
+        .filter(|line| line.contains("# from "))
+        .collect();
+    let mark = format!("  # from {path}");
+    let expected = [
+        "  accepted: [\"1.10\"]",
+        "  failed: [\"broken\"]",
+        "keyRetentionSeconds: 60",
+    ];
+    assert_eq!(marked, expected.map(|line| format!("{line}{mark}")));
+    let again = contract(&["show", "--contract", &file("shown.yaml", &shown.out)]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let without_marks = |out: &str| -> Vec<String> {
+        let lines = out
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
+        lines
+            .map(|line| {
+                line.split("  # from")
+                    .next()
+                    .unwrap()
+                    .replace(['"', ' '], "")
+            })
+            .collect()
+    };
+    assert_eq!(without_marks(&again.out), without_marks(&shown.out));
+}
+
+/// Proves: L-contract
+#[test]
+fn show_marks_every_value_of_a_file_that_gives_all() {
+    let shown = contract(&["show", "--contract", "contract/profile.yaml"]);
+    let values = |mark: &str| {
+        let lines = shown
+            .out
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
+        lines
+            .filter(|line| line.ends_with(mark) && line.contains(": "))
+            .count()
+    };
+    // All but apiVersion and kind.
+    assert_eq!(
+        values("# from contract/profile.yaml"),
+        values("") - 2,
+        "{}",
+        shown.out
+    );
 }
 
 #[test]
 fn a_command_that_is_none_or_missing_is_refused() {
     contract(&["compare"]).is_refused(&["compare", "Usage: "]);
     contract(&["check"]).is_refused(&["--base-url", "Usage: "]);
-    for command in ["show", "check"] {
+    contract(&["diff", "--openapi", "one.yaml"]).is_refused(&["--openapi", "2 values"]);
+    for command in ["show", "check", "init", "diff"] {
         let help = contract(&[command, "--help"]);
         assert_eq!(help.code, Some(0), "{help:?}");
         let usage = "Usage: kubectl runop contract";

@@ -2,6 +2,7 @@
 
 mod change;
 mod complete;
+mod contract;
 mod events;
 mod list;
 mod proxy;

@@ -1,0 +1,79 @@
+//! A contract file is laid over the compiled-in one: a value that it gives replaces that value, a list as a whole. What it
+//! leaves out stays as it is.
+
+use serde::{Deserialize, Deserializer};
+
+/// A value of the contract, or several by their names.
+pub(super) trait Overlay {
+    /// What a file gives of it.
+    type File;
+
+    fn lay(&mut self, file: Self::File);
+}
+
+/// What is given must have a value: without one it would pass for left out.
+pub(super) fn given<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(from).map(Some)
+}
+
+/// Structs of the contract's values, of which each is in force, and beside each the struct of what a file gives.
+macro_rules! part {
+    ($($(#[$about:meta])* struct $name:ident over $file:ident {
+        $($(#[$of:meta])* $field:ident: $type:ty,)+
+    })+) => { $(
+        $(#[$about])*
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $type,)+
+        }
+
+        #[derive(Debug, Deserialize, Serialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(super) struct $file {
+            $(
+                #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+                $field: Option<<$type as Overlay>::File>,
+            )+
+        }
+
+        impl Overlay for $name {
+            type File = $file;
+
+            fn lay(&mut self, file: $file) {
+                $(if let Some(value) = file.$field {
+                    self.$field.lay(value);
+                })+
+            }
+        }
+    )+ };
+}
+
+/// Values that are replaced as a whole.
+macro_rules! leaf {
+    ($($type:ty),+) => { $(
+        impl Overlay for $type {
+            type File = Self;
+
+            fn lay(&mut self, file: Self) {
+                *self = file;
+            }
+        }
+    )+ };
+}
+
+leaf!(String, u16, u64, usize);
+
+pub(super) use part;
+
+impl<T> Overlay for super::profile::List<T> {
+    type File = Self;
+
+    fn lay(&mut self, file: Self) {
+        *self = file;
+    }
+}
