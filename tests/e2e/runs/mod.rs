@@ -4,7 +4,6 @@ mod change;
 mod complete;
 mod events;
 mod list;
-mod proxy;
 mod submit;
 mod wait;
 mod why;
