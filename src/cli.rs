@@ -63,6 +63,9 @@ pub struct CheckArgs {
 
     #[command(flatten)]
     pub plain_http: PlainHttpArgs,
+
+    #[command(flatten)]
+    pub service_proxy: ServiceProxyArgs,
 }
 
 impl CheckArgs {
@@ -73,6 +76,7 @@ impl CheckArgs {
             ca_file: None,
             allow_insecure_http: self.plain_http.allow_insecure_http,
             h2c: self.plain_http.h2c,
+            service_proxy: self.service_proxy.url.clone(),
         }
     }
 }
@@ -97,6 +101,9 @@ pub struct ControllerArgs {
 
     #[command(flatten)]
     pub plain_http: PlainHttpArgs,
+
+    #[command(flatten)]
+    pub service_proxy: ServiceProxyArgs,
 
     /// The contract file; the one that is compiled in, if unset.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
@@ -132,11 +139,12 @@ pub struct ControllerArgs {
     )]
     pub cluster_resource_namespace: Option<String>,
 
-    /// The address at which /healthz, /readyz and, without --metrics-listen, /metrics are served.
+    /// The address at which /healthz, /readyz and, without --metrics-listen, /metrics are served. [::] is every address
+    /// of IPv6 and IPv4; without IPv6 every one of IPv4.
     #[arg(
         long,
         env = "RUN_OPERATOR_LISTEN",
-        default_value = "0.0.0.0:8080",
+        default_value = "[::]:8080",
         value_name = "ADDRESS", value_parser = address
     )]
     pub listen: SocketAddr,
@@ -172,7 +180,7 @@ pub struct ControllerArgs {
     #[arg(
         long,
         env = "RUN_OPERATOR_MAX_STREAMS",
-        default_value_t = 1000,
+        default_value_t = 10_000,
         value_name = "N"
     )]
     pub max_streams: u32,
@@ -210,6 +218,15 @@ pub struct PlainHttpArgs {
     /// Speaks HTTP/2 with services that are reached by plain http (h2c), such as a sidecar; they must all speak it.
     #[arg(long, env = "RUN_OPERATOR_H2C")]
     pub h2c: bool,
+}
+
+/// The way to services by https.
+#[derive(Debug, Args)]
+pub struct ServiceProxyArgs {
+    /// A proxy to all services that are reached by https, such as http://proxy.example.com:3128, without a user name or
+    /// password. It must allow CONNECT. Unset: none, whatever HTTPS_PROXY says.
+    #[arg(id = "service_proxy", long = "service-proxy", env = "RUN_OPERATOR_SERVICE_PROXY", value_parser = given, value_name = "URL")]
+    pub url: Option<String>,
 }
 
 /// The metrics over TLS.
@@ -254,7 +271,7 @@ pub struct SecureMetricsArgs {
 #[derive(Debug, Args)]
 pub struct LeaderElectionArgs {
     /// Of several operators only the holder of a Lease acts; the others wait, with warm caches. One that loses
-    /// the Lease ends with exit code 1, to be restarted.
+    /// the Lease forgets everything and waits again.
     #[arg(long = "leader-elect", env = "RUN_OPERATOR_LEADER_ELECT")]
     pub enabled: bool,
 
@@ -333,9 +350,8 @@ fn name(text: &str, longest: usize, marks: &[char], wrong: &str) -> Result<Strin
 
 /// Reads `127.0.0.1:8081` or `[::1]:8081`.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |_| {
-        "an IP address and a port are needed, such as 0.0.0.0:8080 or 127.0.0.1:8081".to_owned()
-    };
+    let wrong =
+        |_| "an IP address and a port are needed, such as [::]:8080 or 127.0.0.1:8081".to_owned();
     text.parse().map_err(wrong)
 }
 

@@ -8,10 +8,12 @@
 //! 4. `controller`: observe, decide, act, write the status. The only place where both sides meet.
 //! 5. the binary: flags, health, metrics, logs.
 //!
-//! Outside of the layers are [`clock`], which layers 3 to 5 read, [`contract_file`], [`util`], and [`checks`], which
-//! `helm test` and the tool on the desk (`kubectl-runop`) ask. Without the feature `controller` the fourth is left out.
+//! Outside of the layers are [`clock`], which layers 3 to 5 read, [`contract_file`], [`util`], [`api_access`], by which
+//! the programs reach the API server, and [`checks`], which `helm test` and the tool on the desk (`kubectl-runop`) ask.
+//! Without the feature `controller` the fourth is left out.
 
 pub mod api;
+pub mod api_access;
 pub mod checks;
 pub mod clock;
 pub mod contract_file;

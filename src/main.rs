@@ -1,5 +1,5 @@
-//! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a lost lease or a failed check, 2
-//! for wrong flags or files.
+//! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a failed check, 2 for wrong flags or
+//! files.
 
 /// Gives memory back, and fragments less than the C library's.
 #[global_allocator]
@@ -17,8 +17,6 @@ use cli::{CheckArgs, Cli, Command};
 use run_operator::checks::{self, Finding, Target, Verdict};
 use run_operator::util::error_chain;
 
-/// The process lost its Lease after it had led. Its supervisor restarts it.
-const LEASE_LOST: u8 = 1;
 /// A wrong flag, an unreadable contract file, a bad URL; clap uses the same code.
 const WRONG_USAGE: u8 = 2;
 
@@ -35,12 +33,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     match cli.command {
-        Command::Controller(args) => run(async {
-            start::controller(*args).await?;
-            Ok(ExitCode::SUCCESS)
-        }),
+        Command::Controller(args) => ended(start::controller(*args).map(|()| ExitCode::SUCCESS)),
         Command::Crds => print_crds(),
-        Command::Check(args) => run(check(&args)),
+        Command::Check(args) => ended(check(&args)),
     }
 }
 
@@ -70,37 +65,25 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(WRONG_USAGE)
 }
 
-fn run(future: impl Future<Output = Result<ExitCode, start::StartError>>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("run-operator: failed to start the runtime: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let result = runtime.block_on(future);
-    // Remaining tasks, such as open streams, have nothing to finish.
-    runtime.shutdown_background();
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("run-operator: {}", error_chain(&error));
-            ExitCode::from(match error {
-                start::StartError::LeaseLost(_) => LEASE_LOST,
-                _ => WRONG_USAGE,
-            })
-        }
-    }
+fn ended(result: Result<ExitCode, start::StartError>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("run-operator: {}", error_chain(&error));
+        ExitCode::from(WRONG_USAGE)
+    })
 }
 
 /// What `helm test` runs in a Pod; `kubectl runop doctor` says more.
-async fn check(args: &CheckArgs) -> Result<ExitCode, start::StartError> {
+fn check(args: &CheckArgs) -> Result<ExitCode, start::StartError> {
     let target = args.base_url.as_deref();
     let target = target.map(|base_url| Target::new("--base-url", base_url, &args.trial()));
     let target = target.transpose()?;
+    let runtime = start::runtime()?;
+    let checked = runtime.block_on(checked(args, target));
+    runtime.shutdown_background();
+    checked
+}
+
+async fn checked(args: &CheckArgs, target: Option<Target>) -> Result<ExitCode, start::StartError> {
     let client = start::plain_client().await?;
     let mut findings: Vec<Finding> = checks::api_server(&client).await.into();
     let mut taking = Vec::new();

@@ -446,6 +446,7 @@ impl From<&TrialArgs> for Trial {
             ca_file: args.ca_file.clone(),
             allow_insecure_http: args.allow_insecure_http,
             h2c: args.h2c,
+            service_proxy: None,
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use kube::config::{InferConfigError, KubeconfigError};
-
+use run_operator::api_access::AccessError;
 use run_operator::checks::Refused;
 use run_operator::util::{Failed, error_chain};
 
@@ -57,9 +56,7 @@ pub(crate) enum ToolError {
     #[error(transparent)]
     Server(#[from] Refused),
     #[error("error: {}", error_chain(.0))]
-    Kubeconfig(#[from] KubeconfigError),
-    #[error("error: {}", error_chain(.0))]
-    Infer(#[from] InferConfigError),
+    Access(#[from] AccessError),
     #[error("error: failed to make a client: {}", error_chain(.0))]
     Client(#[source] kube::Error),
     #[error("error: {}", error_chain(.0))]

@@ -17,7 +17,7 @@ use crate::decide::{
     Settings, WorkspaceView,
     failure::{Class, FailedCall},
 };
-use crate::service::AllowList;
+use crate::service::{AllowList, ServiceProxy};
 
 use super::{
     apiserver::{Maybe, Scope, event_recorder::Recorder, find, reconciler::Trigger},
@@ -57,6 +57,8 @@ pub struct Config {
     pub watch_timeout: Duration,
     /// Whether services by plain http are spoken to in HTTP/2.
     pub h2c: bool,
+    /// To services by https.
+    pub service_proxy: Option<ServiceProxy>,
 }
 
 impl Config {

@@ -98,8 +98,6 @@ pub enum Lost {
     /// The holder's name; empty if there is no holder.
     #[error("its holder is now {0:?}")]
     Taken(String),
-    #[error("the election ended unexpectedly")]
-    Ended,
 }
 
 pub struct Elector {

@@ -200,6 +200,7 @@ mod tests {
             max_streams: 1,
             watch_timeout: Duration::from_mins(2),
             h2c: false,
+            service_proxy: None,
         };
         let probe = runtime.block_on(async {
             let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());

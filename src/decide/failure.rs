@@ -129,7 +129,7 @@ pub enum Class {
     /// Refused by the client itself: a person must change something.
     NotSent,
     NoFile,
-    /// No answer, or a proxy's 5xx: the service may be down.
+    /// No answer, or a proxy's 5xx but 501: the service may be down.
     NoAnswer,
     /// Any other answer of a proxy; a problem 408, 425 or 5xx, unless it says `retryable: false` (rule 10).
     Passing,
@@ -159,7 +159,8 @@ pub fn classify(call: Call, failure: &Failure, contract: &Contract) -> Class {
                 None => match status {
                     401 => Class::Unauthorized,
                     429 => Class::TooMany,
-                    500..=599 => Class::NoAnswer,
+                    // 501: it answers, and can't do this.
+                    500 | 502..=599 => Class::NoAnswer,
                     _ => Class::Passing,
                 },
             }

@@ -27,6 +27,8 @@ pub struct Memory {
     pub failures: Vec<CallFailures>,
     pub event_buffer: EventBuffer,
     pub last_events: LastEvents,
+    /// The service has no event stream for the run in the state that was read last.
+    pub streamless: bool,
     pub cancel: Cancel,
     pub not_found: NotFound,
     pub quiet_polls: u32,
@@ -219,7 +221,14 @@ impl Memory {
             Report::Sent(_) | Report::Answered(Call::Version | Call::Workspace, _) => {}
             Report::StatusWritten => self.written_at = Some(with.now),
             Report::StreamOpened => self.last_events.opened(self.ended),
-            Report::StreamEnded(how) => self.last_events.stream_ended(how),
+            Report::StreamEnded(how) => {
+                if how == StreamEnd::Missing {
+                    self.streamless = true;
+                    // From now on only polls show a change.
+                    self.quiet_polls = 0;
+                }
+                self.last_events.stream_ended(how);
+            }
             Report::ReadingOn => self.last_events.begin(with.now),
         }
     }
@@ -276,6 +285,7 @@ impl Memory {
                 self.event_buffer.covered();
                 let same = self.reading.as_ref().is_some_and(|s| s.state == view.state);
                 self.quiet_polls = in_a_row(self.quiet_polls, same);
+                self.streamless &= same;
                 self.saw(view, with, true);
             }
             Err(failure) => {

@@ -18,6 +18,20 @@ pub enum StreamEnd {
     Broken,
     /// The service refused it for good.
     Refused,
+    /// The service has none for this run as it is now.
+    Missing,
+}
+
+impl StreamEnd {
+    /// The end of a stream that could not be opened. At a 204 a client stops, by the HTML standard; the others refuse what
+    /// every such request is.
+    pub fn unopened(failed: &FailedCall) -> Self {
+        match failed.failure.http_status {
+            Some(204 | 405 | 406 | 501) => Self::Missing,
+            _ if failed.class.refusal().is_some() => Self::Refused,
+            _ => Self::Broken,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +82,7 @@ impl LastEvents {
         match how {
             StreamEnd::Closed => self.complete |= told.end || told.after_end && !told.new_events,
             StreamEnd::Broken => {}
-            StreamEnd::Refused => self.refused = self.since.is_some(),
+            StreamEnd::Refused | StreamEnd::Missing => self.refused = self.since.is_some(),
         }
     }
 
@@ -181,6 +195,26 @@ mod tests {
             class,
             failure: Failure::new(FailureKind::Answered, ""),
         }
+    }
+
+    /// Proves: P-stream-places, F-reads
+    #[rstest]
+    #[case(204, Class::Unreadable, StreamEnd::Missing)]
+    #[case(405, Class::Refused(Reason::Refused), StreamEnd::Missing)]
+    #[case(406, Class::Passing, StreamEnd::Missing)]
+    #[case(501, Class::Passing, StreamEnd::Missing)]
+    #[case(403, Class::Refused(Reason::Forbidden), StreamEnd::Refused)]
+    #[case(404, Class::Refused(Reason::RunNotFound), StreamEnd::Refused)]
+    #[case(404, Class::Passing, StreamEnd::Broken)]
+    #[case(503, Class::NoAnswer, StreamEnd::Broken)]
+    fn a_stream_is_missing_only_by_an_answer_that_says_so(
+        #[case] status: u16,
+        #[case] class: Class,
+        #[case] end: StreamEnd,
+    ) {
+        let mut failed = failed(class);
+        failed.failure.http_status = Some(status);
+        assert_eq!(StreamEnd::unopened(&failed), end);
     }
 
     /// Proves: R10a, F-reads

@@ -43,13 +43,13 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 
 pub(crate) struct SecureMetrics {
     pub(crate) listener: TcpListener,
-    pub(crate) certificates: Certificates,
+    pub(crate) certificates: Arc<Certificates>,
     /// With connections of its own: the reviews and the controller's calls must not wait for each other.
     pub(crate) client: kube::Client,
 }
 
 struct Server {
-    certificates: Certificates,
+    certificates: Arc<Certificates>,
     reviews: Reviews,
     scrapes: Scrapes,
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -122,7 +123,8 @@ impl Client {
             let place = self.inner.http.streams.place();
             let sent = sender.send(&place.http, request, sender.limit()).await?;
             let answer = sent.success(&sender.redactor).await?;
-            if !answer.head.is_media_type("text/event-stream") {
+            let is_empty = answer.head.status == StatusCode::NO_CONTENT;
+            if is_empty || !answer.head.is_media_type("text/event-stream") {
                 return Err(answer.head.unreadable("it is no event stream", None));
             }
             let status = answer.head.status;

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::api::contract::Contract;
 use crate::util::{error_chain, lock, sha256};
 
-use super::{BaseUrl, Observer};
+use super::{BaseUrl, Observer, ServiceProxy};
 
 /// Proxies commonly close an idle connection after 60 s.
 const POOL_IDLE: Duration = Duration::from_secs(50);
@@ -30,6 +30,8 @@ pub struct ClientConfig {
     pub ca_pem: Option<Vec<u8>>,
     /// Whether a service by plain http is spoken to in HTTP/2, without asking whether it can.
     pub h2c: bool,
+    /// For services by https.
+    pub proxy: Option<ServiceProxy>,
     pub contract: Arc<Contract>,
     pub user_agent: String,
     pub observer: Arc<dyn Observer>,
@@ -64,12 +66,13 @@ impl HttpClients {
         }
         let user_agent = config.user_agent.clone();
         let roots = roots(config)?;
-        let base_url = config.base_url.clone();
+        let (base_url, proxy) = (config.base_url.clone(), config.proxy.clone());
         let h2c = config.h2c && !base_url.is_https();
         let connect_seconds = config.contract.timeouts().connect_seconds;
         let streams = config.contract.limits().streams_per_connection;
         let client = move |for_streams: bool| {
-            let builder = base(&base_url, connect_seconds).user_agent(user_agent.clone());
+            let builder = base(&base_url, connect_seconds, proxy.as_ref());
+            let builder = builder.user_agent(user_agent.clone());
             let mut builder = match &roots {
                 Some(roots) => builder.tls_certs_only(roots.clone()),
                 None => builder.tls_backend_preconfigured(system_tls()?),
@@ -137,8 +140,8 @@ fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError>
     })
 }
 
-fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
-    reqwest::Client::builder()
+fn base(base_url: &BaseUrl, connect_seconds: u64, proxy: Option<&ServiceProxy>) -> ClientBuilder {
+    let builder = reqwest::Client::builder()
         .https_only(base_url.is_https())
         .connect_timeout(Duration::from_secs(connect_seconds))
         .pool_idle_timeout(POOL_IDLE)
@@ -147,7 +150,7 @@ fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
         // A redirect would send the token to any address that an answer names.
         .redirect(redirect::Policy::none())
         .referer(false)
-        // A proxy would be one more reader of the token; proxies from the environment are ignored.
+        // Over plain http a proxy would be one more reader of the token; those of the environment are ignored.
         .no_proxy()
         // Sizes are counted on the wire: nothing is decompressed after the count.
         .no_gzip()
@@ -161,7 +164,11 @@ fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
                 SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
             ],
-        )
+        );
+    match proxy {
+        Some(proxy) => builder.proxy(proxy.0.clone()),
+        None => builder,
+    }
 }
 
 /// Origin, and the hash of the CA bundle.
@@ -270,6 +277,7 @@ mod tests {
             base_url: BaseUrl::parse(url, &allowed).unwrap(),
             ca_pem: ca.map(|pem| pem.as_bytes().to_vec()),
             h2c: false,
+            proxy: None,
             contract: Arc::new(Contract::builtin().unwrap()),
             user_agent: "test".to_owned(),
             observer: Arc::new(()),

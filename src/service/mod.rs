@@ -10,6 +10,7 @@ mod identity;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/properties/mod.rs"]
 pub mod properties;
+mod proxy;
 mod send;
 pub mod sse;
 mod stream;
@@ -19,6 +20,7 @@ pub use base_url::{AllowList, BaseUrl, BaseUrlError};
 pub use client::{Client, RawAnswer, VersionReply, WorkspaceReply};
 pub use connect::{ClientConfig, ConfigError, HttpPool};
 pub use identity::{Credentials, IdempotencyKey, Illegal, RunId, Token, TokenError, WorkspaceId};
+pub use proxy::{ServiceProxy, ServiceProxyError};
 pub use send::{Observer, Operation};
 pub use sse::{Event, StreamItem};
 pub use stream::EventStream;

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
-use run_operator::service::{AllowList, BaseUrl};
+use run_operator::service::{AllowList, BaseUrl, ServiceProxy, ServiceProxyError};
 use run_operator::util::{Failed, failed};
 
 use crate::cli::ControllerArgs;
@@ -41,9 +41,18 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
         .map_err(failed("use --base-url"))?;
+    let service_proxy = args
+        .service_proxy
+        .url
+        .as_deref()
+        .map(str::parse::<ServiceProxy>);
+    let service_proxy = service_proxy
+        .transpose()
+        .map_err(failed::<ServiceProxyError>("use --service-proxy"))?;
     let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
-        process: process_name(),
+        // Each term has its own.
+        process: String::new(),
         poll_min: min,
         poll_max: max,
         service_events: args.service_events,
@@ -61,6 +70,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
         watch_timeout: args.watch_timeout,
         h2c: args.plain_http.h2c,
+        service_proxy,
     })
 }
 
@@ -93,8 +103,8 @@ fn streams_within(limit: u64, wanted: usize) -> usize {
     wanted.min(left)
 }
 
-/// The Pod's name is for people; the random part differs after a restart of the container, which loses the memory.
-fn process_name() -> String {
+/// The Pod's name is for people; the random part differs after a restart or a lost Lease, which loses the memory.
+pub(super) fn process_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
     format!("{host}/{}", uuid::Uuid::new_v4())
 }

@@ -1,7 +1,6 @@
 //! Errors that prevent the start of the controller or end it.
 
 use run_operator::checks::MINIMUM;
-use run_operator::controller::leader::Lost;
 use run_operator::util::Failed;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +13,4 @@ pub(crate) enum StartError {
     OldKubernetes(String),
     #[error("a loop of the controller ended unexpectedly; the log names it")]
     LoopEnded,
-    #[error("lost the lease, and ended at once")]
-    LeaseLost(#[source] Lost),
 }

@@ -3,14 +3,15 @@
 mod clients;
 mod config;
 mod error;
+mod listen;
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
-use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
-use run_operator::controller::{Controller, metrics::Metrics};
+use run_operator::controller::{Config, Controller, metrics::Metrics};
 use run_operator::util::{Failed, failed};
 
 use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, SecureMetricsArgs};
@@ -29,76 +30,163 @@ use crate::health::{self, Certificates, SecureMetrics};
 
 pub(crate) use clients::plain_client;
 use clients::{SILENCE, check_version, client, separate_client};
-use config::{config, streams_by_open_files};
+use config::{config, process_name, streams_by_open_files};
 pub(crate) use error::StartError;
 
 /// Time for the shutdown. Kubernetes kills the process after 30 s by default. A POST that takes longer counts as one
 /// whose answer was lost: the next process repeats it and obtains its run.
 const GRACE: Duration = Duration::from_secs(25);
 
+/// Time for the threads of a term that has ended. A lookup of a name, which can't be interrupted, may take longer.
+const TERM_END: Duration = Duration::from_secs(5);
+
 const LEASE_TIMING: &str = "use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period";
 
-pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
+/// Runs until a signal. A process that loses its Lease goes on as a new one: each term has a runtime, a name and a memory
+/// of its own, so that what two processes can't do to a Run, two terms can't either. A restart by the kubelet would wait
+/// for up to five minutes if the Lease is lost again and again.
+pub(crate) fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
-    let mut config = config(&args)?;
+    let config = config(&args)?;
     let election = &args.leader_election;
     let (lease, renew) = (election.lease_duration, election.renew_deadline);
     let timing = Timing::new(lease, renew, election.retry_period);
     let timing = timing.map_err(failed(LEASE_TIMING))?;
     let certificates = certificates(&args.secure_metrics)?;
-    let metrics = Arc::new(Metrics::new());
-    let client = client(&metrics, args.watch_timeout + SILENCE).await?;
-    if config.cluster_resource_namespace.is_empty() {
-        client
-            .default_namespace()
-            .clone_into(&mut config.cluster_resource_namespace);
-    }
-    let listener = listen(args.listen).await?;
-    check_version(&client).await?;
-    let secure = match certificates {
-        Some((address, certificates)) => Some(SecureMetrics {
-            client: separate_client(&metrics).await?,
-            listener: listen(address).await?,
-            certificates,
-        }),
-        None => None,
+    let listener = listen(args.listen)?;
+    let secure = certificates.map(|(address, certificates)| {
+        let listener = listen(address)?;
+        Ok::<_, Failed>((listener, certificates))
+    });
+    let mut process = Process {
+        secure: secure.transpose()?,
+        shutdown: CancellationToken::new(),
+        is_new: true,
+        args,
+        config,
+        timing,
+        listener,
     };
-    // After every check of the flags, so that an error is the only line logged.
-    config.max_streams = streams_by_open_files(config.max_streams);
-    let shutdown = CancellationToken::new();
-    let identity = &config.settings.process;
-    let (mut election, leading) = Election::begin(election, timing, identity, &metrics).await?;
-    let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
-    health::start(listener, secure, &controller.probe(), &shutdown)
-        .map_err(failed("start the health server"))?;
-    end_on_signal(shutdown.clone())?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator is starting");
-    let running = tokio::spawn(controller.run());
-    let ended = tokio::select! {
-        // Ends without waiting: another process may already lead.
-        lost = election.lost() => return Err(StartError::LeaseLost(lost)),
-        ended = until_the_end(&shutdown, running) => ended,
-    };
-    // If it didn't end in time it may still act: the next leader then waits for the lease to expire.
-    if ended.is_some() {
-        election.resign().await;
-    }
-    tracing::info!("run-operator has ended");
-    match ended {
-        Some(false) => Err(StartError::LoopEnded),
-        _ => Ok(()),
+    end_on_signal(process.shutdown.clone())?;
+    loop {
+        let runtime = runtime()?;
+        let ended = runtime.block_on(process.term());
+        let Ok(Some(lost)) = ended else {
+            // What remains, such as open streams, has nothing to finish.
+            runtime.shutdown_background();
+            return ended.map(drop);
+        };
+        // Ends every task of the term where it waits, as a crash would.
+        runtime.shutdown_timeout(TERM_END);
+        process.is_new = false;
+        tracing::warn!(
+            reason = %lost,
+            "lost the Lease: everything is forgotten, and a new term stands by under a new name"
+        );
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, Failed> {
-    let bound = TcpListener::bind(address).await;
-    let listener = bound.and_then(TcpListener::into_std);
+pub(crate) fn runtime() -> Result<Runtime, Failed> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build();
+    runtime.map_err(failed("start the runtime"))
+}
+
+/// What outlasts a term.
+struct Process {
+    args: ControllerArgs,
+    config: Config,
+    timing: Timing,
+    listener: TcpListener,
+    secure: Option<(TcpListener, Arc<Certificates>)>,
+    shutdown: CancellationToken,
+    /// This is its first term.
+    is_new: bool,
+}
+
+impl Process {
+    /// Stands by, leads, and ends: after a signal, or with the loss of the Lease and whatever is in flight.
+    async fn term(&self) -> Result<Option<Lost>, StartError> {
+        let mut config = self.config.clone();
+        config.settings.process = process_name();
+        let metrics = Arc::new(Metrics::new());
+        let client = client(&metrics, config.watch_timeout + SILENCE).await?;
+        if config.cluster_resource_namespace.is_empty() {
+            client
+                .default_namespace()
+                .clone_into(&mut config.cluster_resource_namespace);
+        }
+        if self.is_new {
+            check_version(&client).await?;
+        }
+        let (listener, secure) = self.listeners(&metrics).await?;
+        // After every check of the flags, so that an error is the only line logged.
+        config.max_streams = streams_by_open_files(config.max_streams);
+        // A loop that ends early ends its term only.
+        let (args, shutdown) = (&self.args, self.shutdown.child_token());
+        let identity = &config.settings.process;
+        let (mut election, leading) =
+            Election::begin(&args.leader_election, self.timing, identity, &metrics).await?;
+        let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
+        let serving = shutdown.child_token();
+        let _serving = serving.clone().drop_guard();
+        health::start(listener, secure, &controller.probe(), &serving)
+            .map_err(failed("start the health server"))?;
+        if self.is_new {
+            tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator is starting");
+        }
+        let running = tokio::spawn(controller.run());
+        let ended = tokio::select! {
+            // Ends without waiting: another process may already lead.
+            lost = election.lost() => return lost.map(Some),
+            ended = until_the_end(&shutdown, running) => ended,
+        };
+        // If it didn't end in time it may still act: the next leader then waits for the lease to expire.
+        if ended.is_some() {
+            election.resign().await;
+        }
+        tracing::info!("run-operator has ended");
+        match ended {
+            Some(false) => Err(StartError::LoopEnded),
+            _ => Ok(None),
+        }
+    }
+
+    /// Handles to the sockets: between two terms connections wait for the next one.
+    async fn listeners(
+        &self,
+        metrics: &Arc<Metrics>,
+    ) -> Result<(TcpListener, Option<SecureMetrics>), Failed> {
+        let again = |listener: &TcpListener| {
+            let listener = listener.try_clone();
+            listener.map_err(failed("use the health server's socket again"))
+        };
+        let secure = match &self.secure {
+            Some((listener, certificates)) => Some(SecureMetrics {
+                client: separate_client(metrics).await?,
+                listener: again(listener)?,
+                certificates: Arc::clone(certificates),
+            }),
+            None => None,
+        };
+        Ok((again(&self.listener)?, secure))
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
+    let bound = listen::bind(address, TcpListener::bind);
+    let listener = bound.and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
     listener.map_err(failed(format!("listen on {address}")))
 }
 
-fn certificates(args: &SecureMetricsArgs) -> Result<Option<(SocketAddr, Certificates)>, Failed> {
+fn certificates(
+    args: &SecureMetricsArgs,
+) -> Result<Option<(SocketAddr, Arc<Certificates>)>, Failed> {
     let files = args.certificate.clone().zip(args.key.clone());
-    let of = |address| Ok((address, Certificates::new(files)?));
+    let of = |address| Ok((address, Arc::new(Certificates::new(files)?)));
     let certificates = args.address.map(of).transpose();
     certificates.map_err(failed::<Failed>("serve the metrics over TLS"))
 }
@@ -141,19 +229,28 @@ fn may_show_an_answer(event: &Metadata<'_>) -> bool {
     event.target() == "kube_client::client" && *event.level() == Level::WARN
 }
 
-/// Ends at SIGINT (Ctrl-C) or SIGTERM, which the first process of a container would ignore otherwise.
+/// Ends at SIGINT (Ctrl-C) or SIGTERM, which the first process of a container would ignore otherwise. On a thread of its
+/// own: a signal between two terms counts too.
 fn end_on_signal(shutdown: CancellationToken) -> Result<(), Failed> {
-    let asked = |kind| signal(kind).map_err(failed("handle signals"));
-    let mut terminate = asked(SignalKind::terminate())?;
-    let mut interrupt = asked(SignalKind::interrupt())?;
-    tokio::spawn(async move {
+    let wrong = || failed("handle signals");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(wrong())?;
+    let entered = runtime.enter();
+    let mut terminate = signal(SignalKind::terminate()).map_err(wrong())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(wrong())?;
+    drop(entered);
+    let wait = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         shutdown.cancel();
-    });
-    Ok(())
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    let thread = thread.spawn(move || runtime.block_on(wait));
+    thread.map(drop).map_err(wrong())
 }
 
 struct Election {
@@ -188,11 +285,11 @@ impl Election {
         Ok((Self { running, resign }, leading))
     }
 
-    async fn lost(&mut self) -> Lost {
+    /// An election that ends otherwise has panicked: it was not asked to resign.
+    async fn lost(&mut self) -> Result<Lost, StartError> {
         match (&mut self.running).await {
-            Ok(Err(lost)) => lost,
-            // It was not asked to resign, so it ended in error; a panic is reported too.
-            Ok(Ok(())) | Err(_) => Lost::Ended,
+            Ok(Err(lost)) => Ok(lost),
+            Ok(Ok(())) | Err(_) => Err(StartError::LoopEnded),
         }
     }
 

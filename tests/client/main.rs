@@ -14,6 +14,7 @@ mod contract;
 mod openapi_differences;
 mod openapi_document;
 mod problem;
+mod proxy;
 mod redact;
 mod redirects;
 mod reference_service;

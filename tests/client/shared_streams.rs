@@ -7,6 +7,7 @@ use futures::future::join_all;
 use run_operator::api::contract::Contract;
 use run_operator::decide::failure::Failure;
 use run_operator::service::{Client, ClientConfig, EventStream};
+use test_support::connect_proxy::ConnectProxy;
 
 use crate::reference_service::Reference;
 use crate::support::*;
@@ -67,6 +68,25 @@ async fn event_streams_over_http2_share_connections() {
     connections_become(&service, 5).await;
     // A call doesn't wait behind them.
     within(client.version()).await.unwrap();
+}
+
+/// Proves: P-files, P-service-proxy
+#[tokio::test]
+async fn event_streams_over_http2_share_a_tunnel() {
+    let service = Reference::start_with_tls(&[]).await;
+    let proxy = ConnectProxy::start().await;
+    let client = Client::new(ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        proxy: Some(proxy.url.parse().unwrap()),
+        ..config(&service.base_url(), Contract::builtin().unwrap())
+    })
+    .unwrap();
+    let streams = open(&client, 50).await;
+    assert!(streams.iter().all(Result::is_ok));
+    assert_eq!(count(&service, "openStreams").await, 50);
+    // One for the streams, one for the calls, one of this test.
+    connections_become(&service, 3).await;
+    assert!(proxy.requests().len() >= 2);
 }
 
 /// Proves: P-files

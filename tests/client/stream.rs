@@ -46,6 +46,17 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     assert_eq!(format!("{stream:?}"), shown(false));
 }
 
+/// Proves: P-stream-places
+#[rstest]
+#[case::bare("HTTP/1.1 204 No Content\r\n\r\n")]
+#[case::that_says_it_is_one("HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n")]
+#[tokio::test]
+async fn a_204_is_no_stream(#[case] answer: &str) {
+    let server = Server::start([vec![send(answer)]]).await;
+    let failure = events(&client(&server), None).await.unwrap_err();
+    assert_eq!(failure.http_status, Some(204));
+}
+
 /// Proves: R2, E-streamRunEvents
 #[rstest]
 #[case::from_the_beginning(None, &[])]

@@ -54,6 +54,7 @@ pub(crate) fn config(base_url: &str, contract: Contract) -> ClientConfig {
         base_url: BaseUrl::parse(base_url, &allowed).unwrap(),
         ca_pem: None,
         h2c: false,
+        proxy: None,
         contract: Arc::new(contract),
         user_agent: "run-operator/test".to_owned(),
         observer: Arc::new(()),

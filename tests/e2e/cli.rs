@@ -24,6 +24,7 @@ fn refused(program: &mut Command, words: &[&str]) {
     assert_eq!(told.lines().count(), 1, "not one line: {told}");
     assert!(told.starts_with("run-operator: "), "{told}");
     says(&told, words);
+    assert!(!told.contains("PASSWORD"), "{told}");
     assert!(output.stdout.is_empty());
 }
 
@@ -38,8 +39,8 @@ fn refused(program: &mut Command, words: &[&str]) {
 #[case::with_a_duration_too_short(&["--poll-min", "1ms"], &["--poll-min", "too short", "10ms"])]
 #[case::with_a_watch_too_long(&["--watch-timeout", "5m"], &["--watch-timeout", "not within 1s and 290s"])]
 #[case::with_intervals_in_the_wrong_order(&["--poll-min", "10s", "--poll-max", "5s"], &["--poll-min", "longer than"])]
-#[case::with_no_address(&["--listen", ":8080"], &["--listen", ":8080", "0.0.0.0:8080"])]
-#[case::with_no_address_of_the_metrics(&["--metrics-listen", "8443"], &["--metrics-listen", "8443", "0.0.0.0:8080"])]
+#[case::with_no_address(&["--listen", ":8080"], &["--listen", ":8080", "[::]:8080"])]
+#[case::with_no_address_of_the_metrics(&["--metrics-listen", "8443"], &["--metrics-listen", "8443", "[::]:8080"])]
 #[case::with_a_certificate_and_no_key(&["--metrics-listen", "127.0.0.1:0", "--metrics-cert", "a"], &["--metrics-key"])]
 #[case::with_a_certificate_for_no_listener(&["--metrics-cert", "a", "--metrics-key", "b"], &["--metrics-listen"])]
 #[case::with_a_certificate_that_can_t_be_read(&["--metrics-listen", "127.0.0.1:0", "--metrics-cert", "/nonexistent/tls.crt", "--metrics-key", "/nonexistent/tls.key"], &["metrics over TLS", "/nonexistent/tls.crt"])]
@@ -47,6 +48,11 @@ fn refused(program: &mut Command, words: &[&str]) {
 #[case::with_a_relative_url(&["--base-url", "/api/v1"], &["--base-url", "failed to parse the base URL"])]
 #[case::with_a_query_in_the_url(&["--allowed-base-url", "https://runs.example.com/api/v1?key=secret"], &["--allowed-base-url number 1", "query or a fragment"])]
 #[case::with_one_of_several_urls(&["--base-url", "https://runs.example.com/api/v1", "--allowed-base-url", "https://a.example/v1,ftp://b.example/v1"], &["--allowed-base-url number 2", "https://"])]
+#[case::with_a_proxy_that_is_no_address(&["--service-proxy", "proxy.example:3128"], &["--service-proxy", "http://proxy.example.com:3128"])]
+#[case::with_a_proxy_by_tls(&["--service-proxy", "https://proxy.example"], &["--service-proxy", "http://proxy.example.com:3128"])]
+#[case::with_a_proxy_with_a_path(&["--service-proxy", "http://proxy.example/runs"], &["--service-proxy", "http://proxy.example.com:3128"])]
+#[case::with_a_proxy_and_its_password(&["--service-proxy", "http://me:PASSWORD@proxy.example"], &["--service-proxy", "a user name or a password"])]
+#[case::with_an_empty_proxy(&["--service-proxy="], &["--service-proxy", "value is empty"])]
 #[case::with_a_namespace_that_can_t_be(&["--namespace", "Team_A"], &["--namespace", "Team_A", "lower-case"])]
 #[case::with_half_a_second_of_a_lease(&["--leader-elect-lease-duration", "1500ms"], &["--leader-elect-lease-duration", "whole seconds", "1.5s"])]
 #[case::with_a_lease_shorter_than_its_renewal(&["--leader-elect", "--leader-elect-lease-duration", "10s"], &["--leader-elect-lease-duration", "lease duration (10s) must be longer than the renew deadline (10s)"])]

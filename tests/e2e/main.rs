@@ -36,6 +36,7 @@ mod namespace_deletion;
 mod open_files;
 mod openapi_requests;
 mod pinning;
+mod proxies;
 mod restart;
 mod runs;
 mod secret_permissions;

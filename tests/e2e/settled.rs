@@ -46,6 +46,10 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
     world.create_run("fresh", json!({})).await;
     world.phase("fresh", Phase::Succeeded).await;
     world.released("fresh").await;
+    // Two Events of this Run, and one of the Workspace, which became Ready in the last minutes.
+    let creates = |one: &Series| one.labels["method"] == "POST";
+    let requests = "run_operator_api_requests_total";
+    assert!(world.operator().sum(requests, creates).await <= 3.0);
     // `/metrics` may be a second old.
     eventually("the later Run is counted", async || {
         let count = reconciles(&world).await;

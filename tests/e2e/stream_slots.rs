@@ -193,6 +193,23 @@ async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
 
 /// Proves: P-stream-places
 #[tokio::test]
+async fn a_service_without_streams_is_asked_for_one_in_each_state() {
+    let world = World::new().await;
+    let streams = json!({"operation": "streamEvents"});
+    let none = json!({"type": "answer", "status": 204});
+    world.service.lasting_fault(streams, none).await;
+    world.running("train").await;
+    let reads = usize::try_from(world.service.count("getRun").await).unwrap();
+    world.asked("getRun", reads + 5).await;
+    world.set_state("train", "succeeded").await;
+    world.released("train").await;
+    let opened = world.service.requests("streamEvents").await.len();
+    // Queued, running and ended.
+    assert!((1..=3).contains(&opened), "{opened} streams were asked for");
+}
+
+/// Proves: P-stream-places
+#[tokio::test]
 async fn reconnects_of_a_stream_that_only_replays_back_off() {
     use base64::Engine as _;
     let world = World::new().await;

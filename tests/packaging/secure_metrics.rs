@@ -46,7 +46,7 @@ fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
     let secure = with(&set);
     let args = args(&secure);
-    assert!(args.contains(&"--metrics-listen=0.0.0.0:9443"));
+    assert!(args.contains(&"--metrics-listen=[::]:9443"));
     assert!(!args.iter().any(|arg| arg.starts_with("--metrics-cert")));
     let port = json!({"name": "https", "containerPort": 9443, "protocol": "TCP"});
     assert_eq!(container(&secure)["ports"][1], port);

@@ -97,6 +97,7 @@ fn differs(create: Reason, other: Reason) -> (Class, Class) {
 #[case(bare(425), both(Class::Passing))]
 #[case(bare(429), both(Class::TooMany))]
 #[case(bare(502), both(Class::NoAnswer))]
+#[case(bare(501), both(Class::Passing))]
 fn an_answer_is_judged_by_status_and_code(
     #[case] failure: Failure,
     #[case] (create, other): (Class, Class),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rstest::rstest;
 use run_operator::api::EventReason;
 use run_operator::decide::{
-    Follow, Stream, WorkspaceView, event_buffer::Received, failure::Failure,
+    Follow, Report, Stream, WorkspaceView, event_buffer::Received, failure::Failure,
+    stream::StreamEnd,
 };
 
 use crate::support::{
@@ -64,6 +65,29 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
         (changed.state.as_deref(), changed.last_event_id.as_deref()),
         (Some("odd"), Some("1"))
     );
+}
+
+/// Proves: P-stream-places, P-last-events
+#[test]
+fn a_stream_that_does_not_exist_is_asked_for_once_in_each_state() {
+    let follow = |case: &Case| case.decide().follow;
+    let missing = |case: Case| case.stream(Report::StreamEnded(StreamEnd::Missing));
+    let case = streaming();
+    assert_eq!(follow(&case), Follow::Open);
+    let mut case = missing(case);
+    case.stream = Stream::Closed;
+    for second in [5, 20, 60] {
+        case = case.at(second);
+        assert_eq!((case.does(), follow(&case)), ("refresh", Follow::Close));
+        case = case.got(Ok(view("running"))).settle();
+        assert_eq!((case.does(), follow(&case)), ("nothing", Follow::Close));
+    }
+    let case = case.at(200).got(Ok(view("odd"))).settle();
+    assert_eq!(follow(&case), Follow::Open);
+    let case = missing(case).at(300).got(Ok(view("succeeded"))).settle();
+    assert_eq!(follow(&case), Follow::Finish);
+    let case = missing(case.stream(Report::ReadingOn));
+    assert_eq!(case.does(), "release", "nothing is waited for");
 }
 
 #[test]

@@ -189,11 +189,7 @@ impl StreamReader {
             // Only a stream that can't be opened is evidence about the Workspace.
             End::Refused(failed) => {
                 self.ctx.suspect(&self.key, session.number, &failed);
-                let last = match failed.class.refusal() {
-                    Some(_) => StreamEnd::Refused,
-                    None => StreamEnd::Broken,
-                };
-                self.record(Report::StreamEnded(last));
+                self.record(Report::StreamEnded(StreamEnd::unopened(&failed)));
                 (Some(failed), None)
             }
         };

@@ -30,6 +30,7 @@ pub(crate) fn client() -> Client {
         base_url: BaseUrl::parse(URL, &allowed).unwrap(),
         ca_pem: None,
         h2c: false,
+        proxy: None,
         contract: Arc::new(Contract::builtin().unwrap()),
         user_agent: "test".to_owned(),
         observer: Arc::new(()),

@@ -167,6 +167,7 @@ impl<K: Kind> Subject<'_, K> {
                 base_url,
                 ca_pem,
                 h2c: ctx.config.h2c,
+                proxy: ctx.config.service_proxy.clone(),
                 contract: Arc::clone(&ctx.config.contract),
                 user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
                 observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,

@@ -124,7 +124,11 @@ fn mirror(facts: &Facts<'_>, run_id: &str) -> Decision {
     decision.requeue_at = decision.requeue_at.into_iter().chain(write_at).min();
     decision.status = status;
     if usable {
-        decision.follow = Follow::Open;
+        decision.follow = if facts.memory.streamless {
+            Follow::Close
+        } else {
+            Follow::Open
+        };
     }
     decision
 }

@@ -44,6 +44,22 @@ pub(crate) async fn until_it_leads(operator: &Operator) {
     .await;
 }
 
+/// Waits until it has lost the Lease so many times, stands by, and has warm caches again.
+async fn lost(operator: &Operator, times: usize) {
+    eventually("it lost the Lease", async || {
+        let said = operator.log().matches("lost the Lease").count();
+        if said == times { Ok(()) } else { Err(said) }
+    })
+    .await;
+    operator.ready().await;
+}
+
+/// The threads of its process.
+fn threads(operator: &Operator) -> usize {
+    let tasks = format!("/proc/{}/task", operator.pid());
+    std::fs::read_dir(tasks).unwrap().count()
+}
+
 /// The record of the Lease.
 pub(crate) async fn record(world: &World) -> LeaseSpec {
     let lease = leases(world).get(LEASE).await.unwrap();

@@ -5,7 +5,6 @@ mod complete;
 mod contract;
 mod events;
 mod list;
-mod proxy;
 mod submit;
 mod wait;
 mod why;

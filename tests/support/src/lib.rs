@@ -7,6 +7,7 @@
     reason = "a test may stop at what it did not expect, and what is used by tests only too"
 )]
 
+pub mod connect_proxy;
 pub mod files;
 pub mod openapi;
 pub mod proc;
