@@ -80,6 +80,13 @@ impl Contract {
         text_at(answer, &self.profile.version.pointers)
     }
 
+    /// The pointers by which an answer about a run is read.
+    pub fn run_pointers(&self) -> impl Iterator<Item = &str> {
+        let run = &self.profile.run;
+        let all = run.id_pointers.iter().chain(run.state_pointers.iter());
+        all.map(String::as_str)
+    }
+
     pub fn run_id_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.id_pointers)
     }

@@ -6,6 +6,7 @@
 mod base_url;
 mod client;
 mod connect;
+mod excerpt;
 mod identity;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/properties/mod.rs"]
