@@ -167,8 +167,7 @@ fn text(value: &RawValue) -> Option<String> {
 
 /// The value that a pointer names; of members with the same key the last one.
 fn at<'a>(document: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    let names = pointer.split('/').skip(1);
-    names.map(unescaped).try_fold(document, |value, name| {
+    names(pointer).try_fold(document, |value, name| {
         match value.get().as_bytes().first()? {
             b'{' => {
                 let members: HashMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
@@ -188,8 +187,10 @@ fn is_index(name: &str) -> bool {
     name == "0" || name.starts_with(|first: char| matches!(first, '1'..='9'))
 }
 
-fn unescaped(name: &str) -> String {
-    name.replace("~1", "/").replace("~0", "~")
+/// The names of a JSON pointer, the outermost first.
+pub fn names(pointer: &str) -> impl Iterator<Item = String> {
+    let unescaped = |name: &str| name.replace("~1", "/").replace("~0", "~");
+    pointer.split('/').skip(1).map(unescaped)
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ impl Client {
         self.inner.sender.redactor.remember(token);
     }
 
+    /// A text that is not the service's, without the tokens and provider's keys that it may repeat.
+    pub fn without_secrets(&self, text: &str) -> String {
+        self.inner.sender.redactor.text(text)
+    }
+
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
     pub async fn version(&self) -> Result<VersionReply, Failure> {
         let request = Request::public(self.base_url(), "/version");

@@ -1,6 +1,8 @@
 //! An excerpt of a JSON text, made while the text is received. An answer may repeat a workload of any size and depth; what
 //! is needed of it are the values that a few pointers name.
 
+use crate::api::contract::names;
+
 /// Keeps what the pointers pass or name, and `null` for any other value. The excerpt is JSON only if the text is, but for
 /// mistakes in what is left out.
 pub(super) struct Excerpt {
@@ -59,10 +61,9 @@ impl Level {
 
 impl Excerpt {
     pub(super) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Self {
-        let unescaped = |name: &str| name.replace("~1", "/").replace("~0", "~");
-        let names = |pointer: &str| pointer.split('/').skip(1).map(unescaped).collect();
+        let pointers = pointers.into_iter().map(|pointer| names(pointer).collect());
         Self {
-            pointers: pointers.into_iter().map(names).collect(),
+            pointers: pointers.collect(),
             kept: Vec::new(),
             open: Vec::new(),
             whole: None,
@@ -124,7 +125,10 @@ impl Excerpt {
             self.kept.push(byte);
             return;
         };
-        let between = matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'}' | b']' | b',' | b':');
+        let between = matches!(
+            byte,
+            b' ' | b'\t' | b'\n' | b'\r' | b'}' | b']' | b',' | b':'
+        );
         if level.value_is_next && !between {
             level.value_is_next = false;
             self.begin_value(byte);
@@ -148,14 +152,21 @@ impl Excerpt {
         let bracket = matches!(byte, b'{' | b'[');
         let path: Option<Vec<String>> = self.open.iter().map(Level::name).collect();
         let path = path.unwrap_or_default();
-        let mut leading = self.pointers.iter().filter(|names| names.starts_with(&path)).peekable();
+        let mut leading = self
+            .pointers
+            .iter()
+            .filter(|names| names.starts_with(&path))
+            .peekable();
         let passed = !path.is_empty() && leading.peek().is_some();
         let named = passed && leading.any(|names| names.len() == path.len());
         if passed && !named && bracket {
             self.open.push(Level::begun_by(byte));
         } else {
             let depth = usize::from(bracket);
-            self.whole = Some(Whole { kept: passed, depth });
+            self.whole = Some(Whole {
+                kept: passed,
+                depth,
+            });
         }
         if passed {
             self.kept.push(byte);
@@ -184,7 +195,10 @@ mod tests {
     #[case::white_space("{ \"b\" : [ 1 , 2 ] ,\n\"a\" : 7 }", "{ \"b\" : null,\n\"a\" : 7 }")]
     #[case::brackets_in_a_string(r#"{"b":"]},\"{[","a":1}"#, r#"{"b":null,"a":1}"#)]
     #[case::a_value_as_a_whole(r#"{"a":{"a":[1,"}"]},"b":0}"#, r#"{"a":{"a":[1,"}"]},"b":null}"#)]
-    #[case::deeper(r#"{"d":{"x":1,"list":[0,{"y":1,"id":"r"}]}}"#, r#"{"d":{"x":null,"list":[null,{"y":null,"id":"r"}]}}"#)]
+    #[case::deeper(
+        r#"{"d":{"x":1,"list":[0,{"y":1,"id":"r"}]}}"#,
+        r#"{"d":{"x":null,"list":[null,{"y":null,"id":"r"}]}}"#
+    )]
     #[case::what_is_passed_and_is_no_object(r#"{"d":"text"}"#, r#"{"d":"text"}"#)]
     #[case::an_escaped_key(r#"{"\u0061":1,"a\"":2}"#, r#"{"\u0061":1,"a\"":null}"#)]
     #[case::a_key_twice(r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2}"#)]
@@ -199,7 +213,11 @@ mod tests {
     /// Proves: F-heavy
     #[test]
     fn neither_depth_nor_size_of_what_is_left_out_costs_anything() {
-        let deep = format!(r#"{{"w":{}{},"a":1}}"#, "[".repeat(50_000), "]".repeat(50_000));
+        let deep = format!(
+            r#"{{"w":{}{},"a":1}}"#,
+            "[".repeat(50_000),
+            "]".repeat(50_000)
+        );
         assert_eq!(excerpt(&deep, &["/a"]), r#"{"w":null,"a":1}"#);
     }
 

@@ -11,6 +11,7 @@ mod identity;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/properties/mod.rs"]
 pub mod properties;
+mod retry_after;
 mod send;
 pub mod sse;
 mod stream;

@@ -8,14 +8,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
-    RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::fmt::rfc2822::DateTimeParser;
-use jiff::tz::TimeZone;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Response;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -29,6 +24,7 @@ use crate::decide::failure::{Failure, FailureKind};
 use super::BaseUrl;
 use super::excerpt::Excerpt;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
+use super::retry_after::retry_after;
 use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
 
 const REQUEST_ID: &str = "x-request-id";
@@ -490,34 +486,6 @@ impl Incoming {
             }
         }
     }
-}
-
-/// The preferred form of a date, `Sun, 06 Nov 1994 08:49:37 GMT`. A wrong weekday is no reason to retry at once.
-static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-/// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
-const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
-
-/// Unclamped; zero for a past date. A date is from the service's clock: compared with the answer's `Date`, else `wall`.
-fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than a number holds still mean "very long".
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
-    }
-    let sent = headers.get(DATE).and_then(|value| value.to_str().ok());
-    let sent = sent.and_then(|text| date(text.trim())).unwrap_or(wall);
-    let wait = date(text)?.duration_since(sent);
-    Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
-}
-
-fn date(text: &str) -> Option<Timestamp> {
-    if let Ok(at) = PREFERRED.parse_timestamp(text) {
-        return Some(at);
-    }
-    OBSOLETE.iter().find_map(|form| {
-        let at = DateTime::strptime(form, text).ok()?;
-        Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    })
 }
 
 #[cfg(test)]

@@ -126,7 +126,9 @@ async fn the_largest_answer_is_a_number_of_the_contract_file() {
 #[tokio::test]
 async fn an_answer_that_repeats_a_large_workload_is_read(#[case] value: String) {
     let workload = format!(r#"{{"image":"i","runId":"another","a":{value}}}"#);
-    let run = format!(r#"{{"workload":{workload},"runId":"run-1","again":{workload},"state":"running"}}"#);
+    let run = format!(
+        r#"{{"workload":{workload},"runId":"run-1","again":{workload},"state":"running"}}"#
+    );
     let server = Server::start((0..3).map(|_| vec![ok(&run)])).await;
     let client = client(&server);
     for view in [

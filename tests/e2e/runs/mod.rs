@@ -5,6 +5,7 @@ mod complete;
 mod events;
 mod list;
 mod proxy;
+mod refused_writes;
 mod submit;
 mod wait;
 mod why;
