@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use run_operator::api::{self, WorkspaceSpec, names};
+use run_operator::api::{self, EventReason, Reason, WorkspaceSpec, names};
 use run_operator::checks::{
     Check, Deployed, Finding, NO_ANSWER, Refused, Target, Verdict, api_server, at_work, bounded,
     is_good, pages, report, workspaces,
@@ -30,6 +31,8 @@ const PLURALS: [&str; 3] = ["runs", "workspaces", "clusterworkspaces"];
 const RUN_ACCEPTED: Check = Check::new("cluster.run", "a Run would be accepted");
 const NAMES_ARE_OURS: Check = Check::new("cluster.names", "the names runs and workspaces are ours");
 const NONE_STALLED: Check = Check::new("runs.stalled", "no Run waits for a person");
+const STATES_MAPPED: Check = Check::new("runs.states", "each run's state is mapped");
+const WRITES_TAKEN: Check = Check::new("runs.writes", "the operator's writes are taken");
 const PERMISSIONS: Check = Check::new("operator.permissions", "the operator may do its work");
 const ALLOW_LIST: Check = Check::new("operator.allowList", "the base URLs are allowed");
 const SERVICE: Check = Check::new("service", "the service answers");
@@ -107,6 +110,8 @@ pub(crate) async fn in_cluster(
             RUN_ACCEPTED,
             NAMES_ARE_OURS,
             NONE_STALLED,
+            STATES_MAPPED,
+            WRITES_TAKEN,
             PERMISSIONS,
             ALLOW_LIST,
         ];
@@ -124,7 +129,8 @@ pub(crate) async fn in_cluster(
     findings.push(other_groups(client).await);
     let seen = workspaces(client, namespace, !apply).await;
     findings.extend(seen.findings);
-    findings.push(stalled(cluster).await);
+    findings.extend(of_runs(cluster).await);
+    findings.push(refused_writes(cluster).await);
     let (place, name) = (&operator.operator_namespace, &operator.operator_name);
     findings.push(at_work(client, place, name).await);
     let mut base_url = None;
@@ -202,15 +208,58 @@ async fn other_groups(client: &Client) -> Finding {
     NAMES_ARE_OURS.finding(Verdict::Warn, saw, Some(todo))
 }
 
-/// The Runs that wait for a person, by reason.
-async fn stalled(cluster: &Cluster) -> Finding {
+async fn of_runs(cluster: &Cluster) -> [Finding; 2] {
     let namespace = &cluster.namespace;
-    let runs: Vec<Run> = match pages(&cluster.runs(), ListParams::default()).await {
-        Ok(runs) => runs,
+    match pages(&cluster.runs(), ListParams::default()).await {
+        Ok(runs) => [stalled(&runs, namespace), not_mapped(&runs, namespace)],
         Err(refused) => {
-            return NONE_STALLED.unread(&refused, &format!("list the Runs of {namespace}"));
+            let what = format!("list the Runs of {namespace}");
+            [NONE_STALLED, STATES_MAPPED].map(|check| check.unread(&refused, &what))
         }
+    }
+}
+
+fn not_mapped(runs: &[Run], namespace: &str) -> Finding {
+    let shows = |run: &&Run| run.reason() == Some(Reason::StateNotMapped);
+    let states = runs.iter().filter(shows);
+    let states = states.filter_map(|run| run.status.as_ref()?.state.as_deref());
+    let states: BTreeSet<&str> = states.collect();
+    if states.is_empty() {
+        return STATES_MAPPED.ok(format!("In the namespace {namespace}."));
+    }
+    let states: Vec<&str> = states.into_iter().collect();
+    let saw = format!("The operator's contract file lacks: {}.", states.join(", "));
+    let todo = "Add them to the contract file, in the lists of their meaning, and restart the operator: an end among them is not noticed.";
+    STATES_MAPPED.finding(Verdict::Warn, saw, Some(todo))
+}
+
+/// Whether the API server refused what the operator wrote, by the Events of the last hour.
+async fn refused_writes(cluster: &Cluster) -> Finding {
+    let namespace = &cluster.namespace;
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
+    let refused = ListParams::default().fields(&format!("reason={}", EventReason::WriteRefused));
+    let events: Vec<Event> = match pages(&api, refused).await {
+        Ok(events) => events,
+        Err(refused) => return WRITES_TAKEN.unread(&refused, "list Events"),
     };
+    let Some(latest) = events
+        .iter()
+        .max_by_key(|event| event.last_timestamp.clone())
+    else {
+        return WRITES_TAKEN.ok(format!("By the Events of the last hour in {namespace}."));
+    };
+    let object = &latest.involved_object;
+    let of = |part: &Option<String>| part.clone().unwrap_or_default();
+    let name = format!("{} {}", of(&object.kind), of(&object.name));
+    let message = latest.message.as_deref().unwrap_or_default();
+    let times = events.len();
+    let saw = format!("Refused {times} times in the last hour, at last for {name}: {message}");
+    let todo = "Let the operator's ServiceAccount write Runs, Workspaces and their status.";
+    WRITES_TAKEN.finding(Verdict::Warn, saw, Some(todo))
+}
+
+/// The Runs that wait for a person, by reason.
+fn stalled(runs: &[Run], namespace: &str) -> Finding {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let waiting = runs
         .iter()

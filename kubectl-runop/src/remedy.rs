@@ -43,6 +43,17 @@ pub fn markdown(reason: Reason) -> &'static str {
         | Reason::Verified
         | Reason::Checking => NOTHING,
         Reason::CreateRefused => "Correct the spec in a new Run; a retry does nothing.",
+        Reason::RunTooLarge => {
+            "Create a new Run with a smaller workload: let it refer to its large parts by an address."
+        }
+        Reason::WriteRefused => {
+            "Let the operator write Runs and their status: the message names the webhook, the policy or the limit \
+             that refuses it. Exclude the operator's ServiceAccount there, or what it must not change."
+        }
+        Reason::StateNotMapped => {
+            "Add the state that the message names to the [contract file](contract.md), in the list of its meaning, \
+             and restart the operator."
+        }
         Reason::Forbidden => {
             "Give the token access to the workspace that the message names, then retry."
         }

@@ -1,18 +1,18 @@
 //! `why`: from a Run to its Workspace, to the Secret, to what is to be done.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::api::core::v1::{Event, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Api;
+use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use serde::Serialize;
 use serde_json::json;
 
 use run_operator::api::AnyWorkspace;
-use run_operator::api::contract::{Contract, StateClass};
 use run_operator::api::status::LastError;
 use run_operator::api::{
-    ClusterWorkspace, ConditionType, Phase, Reason, RunSpec, Workspace, WorkspaceKind,
+    ClusterWorkspace, ConditionType, EventReason, Phase, Reason, RunSpec, Workspace, WorkspaceKind,
     WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions,
 };
 use run_operator::checks::{Refused, bounded};
@@ -93,7 +93,8 @@ pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolEr
         Some(reference) => Some(behind(cluster, reference).await),
         None => None,
     };
-    let explanation = explain(&run, behind.as_ref(), wall());
+    let refused = status_refused(cluster, &run).await;
+    let explanation = explain(&run, behind.as_ref(), refused, wall());
     out(&match args.output {
         ReportFormat::Text => text(cluster, &run, &explanation),
         ReportFormat::Json => {
@@ -105,6 +106,24 @@ pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolEr
         }
     })?;
     Ok(End::Succeeded)
+}
+
+/// The Event that tells that the API server refuses the Run's status, unless the status was written since. Nothing if Events
+/// can't be read.
+async fn status_refused(cluster: &Cluster, run: &Run) -> Option<Event> {
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let (uid, reason) = (run.uid(), EventReason::WriteRefused);
+    let fields = format!("involvedObject.uid={uid},reason={reason}");
+    let events = bounded(api.list(&ListParams::default().fields(&fields))).await;
+    let latest = events.ok()?.items.into_iter().max_by_key(published)?;
+    let written = run.metadata.managed_fields.iter().flatten();
+    let written = written.filter(|entry| entry.subresource.as_deref() == Some("status"));
+    let written = written.filter_map(|entry| entry.time.as_ref()).max();
+    (published(&latest).as_ref() > written).then_some(latest)
+}
+
+fn published(event: &Event) -> Option<Time> {
+    event.last_timestamp.clone()
 }
 
 /// The Workspace to look at, if the Run's state may be due to it.
@@ -223,7 +242,12 @@ fn unread(refused: &Refused) -> String {
 }
 
 /// The chain from the Run to the cause, and the remedy.
-fn explain(run: &Run, behind: Option<&WorkspaceSeen>, now: Timestamp) -> Explanation {
+fn explain(
+    run: &Run,
+    behind: Option<&WorkspaceSeen>,
+    refused: Option<Event>,
+    now: Timestamp,
+) -> Explanation {
     let mut causes: Vec<Cause> = Vec::new();
     causes.extend(run.unreadable.as_ref().map(|why| Cause::new(None, why)));
     let mut reason = run.reason();
@@ -244,10 +268,18 @@ fn explain(run: &Run, behind: Option<&WorkspaceSeen>, now: Timestamp) -> Explana
     } else {
         causes.extend(causes_of_run(run, now));
     }
+    let unwritten = refused.map(|event| Cause {
+        object: None,
+        reason: event.reason,
+        message: event.message.unwrap_or_default(),
+    });
+    let is_unwritten = unwritten.is_some();
+    causes.extend(unwritten);
     Explanation {
         summary: summary(run, now),
         causes,
         remedy: match run.phase() {
+            _ if is_unwritten => remedy::plain(Reason::WriteRefused),
             None => Some(UNSEEN.to_owned()),
             Some(_) => reason.and_then(remedy::plain),
         },
@@ -305,15 +337,6 @@ fn causes_of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
     let mut said: Vec<String> = message.into_iter().filter(|m| !m.is_empty()).collect();
     if let Some(error) = &status.last_error {
         said.push(error_line(error, now));
-    }
-    let state = status.state.as_deref().filter(|_| !run.ended());
-    if let (Some(state), Ok(contract)) = (state, Contract::builtin())
-        && contract.state(state) == StateClass::Unmapped
-    {
-        said.push(format!(
-            "the built-in contract file has no state {state:?}; if the operator's has none either, the Run stays \
-             Active even if that is an end: see docs/contract.md"
-        ));
     }
     if run.phase() == Some(Phase::Failed)
         && let Some(event) = status.events.last()

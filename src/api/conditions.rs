@@ -74,6 +74,10 @@ words! {
         Submitted,
         /// The service refused exactly this create for good; the Run has ended.
         CreateRefused,
+        /// The object leaves no room for the operator's record of a submission; the Run has ended.
+        RunTooLarge,
+        /// The API server refuses the operator's write of the object.
+        WriteRefused,
         Forbidden,
         /// 409: an approval is missing (rule 9).
         ApprovalConflict,
@@ -105,6 +109,8 @@ words! {
         /// The service returned another runID than the known one.
         RunIDConflict,
         Active,
+        /// The contract file doesn't map the run's state, so that its end may not be noticed.
+        StateNotMapped,
         Cancelling,
         CancelRefused,
         Succeeded,

@@ -99,6 +99,13 @@ impl Contract {
         text_at(answer, &self.profile.version.pointers)
     }
 
+    /// The pointers by which an answer about a run is read.
+    pub fn run_pointers(&self) -> impl Iterator<Item = &str> {
+        let run = &self.profile.run;
+        let all = run.id_pointers.iter().chain(run.state_pointers.iter());
+        all.map(String::as_str)
+    }
+
     pub fn run_id_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.id_pointers)
     }
@@ -189,8 +196,7 @@ fn text(value: &RawValue) -> Option<String> {
 
 /// The value that a pointer names; of members with the same key the last one.
 fn at<'a>(document: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    let names = pointer.split('/').skip(1);
-    names.map(unescaped).try_fold(document, |value, name| {
+    names(pointer).try_fold(document, |value, name| {
         match value.get().as_bytes().first()? {
             b'{' => {
                 let members: HashMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
@@ -210,8 +216,10 @@ fn is_index(name: &str) -> bool {
     name == "0" || name.starts_with(|first: char| matches!(first, '1'..='9'))
 }
 
-fn unescaped(name: &str) -> String {
-    name.replace("~1", "/").replace("~0", "~")
+/// The names of a JSON pointer, the outermost first.
+pub fn names(pointer: &str) -> impl Iterator<Item = String> {
+    let unescaped = |name: &str| name.replace("~1", "/").replace("~0", "~");
+    pointer.split('/').skip(1).map(unescaped)
 }
 
 #[cfg(test)]

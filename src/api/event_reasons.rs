@@ -54,6 +54,8 @@ event_reasons! {
     DeadlineExceeded: Warning, Cancel,
     RunNotFound: Warning, Mirror,
     UnmappedState: Warning, Mirror,
+    /// The API server refuses what the operator writes.
+    WriteRefused: Warning, Write,
     /// The finalizer is removed and the run continues.
     Orphaned: Warning, Delete,
     /// The finalizer is removed although the run was only seen cancelling.

@@ -31,6 +31,9 @@ pub const MAX_SERVICE_VERSION: usize = 256;
 pub const MAX_RECORD: usize = 1024;
 
 // Bytes of what users write.
+/// A whole object, as the API server sends it, up to which it is submitted. etcd takes 1.5 MiB; 64 KiB are left for the
+/// intent, the largest status, and what the API server records of both in `managedFields`.
+pub const MAX_OBJECT: usize = (1536 - 64) * 1024;
 /// The retry annotation's value, as far as it is compared and kept.
 pub const MAX_RETRY: usize = 256;
 pub const MAX_BASE_URL: usize = 512;

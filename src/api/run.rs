@@ -75,8 +75,8 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
     /// The workload, sent to the service unchanged. `image` is required; other fields are defined by the
-    /// service. Its size is bounded by the API server (1.5 MiB for the whole object) and by the
-    /// service. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
+    /// service. The whole object may have 1,472 KiB, else the Run fails as `RunTooLarge`; the
+    /// service's own limit may be lower. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
     /// values as strings. Immutable.
     #[schemars(schema_with = "schema::workload")]
     pub workload: Workload,
@@ -124,6 +124,9 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_KEY), regex(pattern = schema::VISIBLE_ASCII))]
     pub idempotency_key: Option<String>,
+    /// No field: bytes of the whole object as the API server sent it; 0 if it didn't.
+    #[serde(skip)]
+    pub object_bytes: usize,
 }
 
 /// Effect of an object's deletion on its run.

@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::reflector::Store;
 
 use crate::api::{
-    ClusterWorkspace, ConditionType, Phase, Reason, Run, Workspace,
+    ClusterWorkspace, ConditionType, Contract, Phase, Reason, Run, Workspace,
     conditions::{find, is_true},
+    contract::StateClass,
     finalizer,
     intent::IntentRecord,
 };
@@ -22,7 +23,8 @@ use super::{
 
 pub(crate) fn take(ctx: &Context) {
     let mut counts = RunCounts::default();
-    ctx.runs.each(|known| counts.add(known));
+    ctx.runs
+        .each(|known| counts.add(known, &ctx.config.contract));
     counts.show(&ctx.metrics);
     ctx.metrics.remembered.set(gauge(ctx.tracked_runs.count()));
     let mut not_ready = Counts::new();
@@ -49,6 +51,7 @@ fn add(counts: &mut Counts, of: &'static str) {
 struct RunCounts {
     phases: Counts,
     stalled: Counts,
+    not_mapped: usize,
     /// Runs that may have a run whose `runID` is not known.
     in_doubt: usize,
     oldest_doubt: Option<Timestamp>,
@@ -56,12 +59,13 @@ struct RunCounts {
 
 impl RunCounts {
     /// A Run without a status, or one that can't be decoded, counts as Pending.
-    fn add(&mut self, known: &Known) {
+    fn add(&mut self, known: &Known, contract: &Contract) {
         let phase = match known {
             Known::Active(run) => {
                 if let Some(text) = stalled(run) {
                     add(&mut self.stalled, reason(text));
                 }
+                self.not_mapped += usize::from(has_unmapped_state(run, contract));
                 if let Some(since) = doubt(run) {
                     self.in_doubt += 1;
                     self.oldest_doubt = self.oldest_doubt.into_iter().chain([since]).min();
@@ -84,6 +88,7 @@ impl RunCounts {
 
     fn show(&self, metrics: &Metrics) {
         metrics.set_runs(&self.phases, &self.stalled);
+        metrics.runs_not_mapped.set(gauge(self.not_mapped));
         metrics.runs_in_doubt.set(gauge(self.in_doubt));
         // The intent's time was taken from the wall clock.
         let age = |since| wall().duration_since(since).as_secs().max(0);
@@ -95,6 +100,11 @@ fn stalled(run: &Run) -> Option<&str> {
     let conditions = &run.status.as_ref()?.conditions;
     let stalled = find(conditions, ConditionType::Stalled).filter(|c| c.status == "True")?;
     (!is_true(conditions, ConditionType::Finished)).then_some(&*stalled.reason)
+}
+
+fn has_unmapped_state(run: &Run, contract: &Contract) -> bool {
+    let state = run.status.as_ref().and_then(|s| s.state.as_deref());
+    !run.ended() && state.is_some_and(|state| contract.state(state) == StateClass::Unmapped)
 }
 
 fn doubt(run: &Run) -> Option<Timestamp> {

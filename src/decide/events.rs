@@ -72,6 +72,27 @@ impl EventDraft {
         Self::new(EventReason::CancelUnconfirmed, ONCE, message)
     }
 
+    /// `writes`: the part of the object. `condition`: what the refused status would show.
+    pub fn write_refused(
+        writes: &str,
+        sentence: &str,
+        condition: Option<&Condition>,
+        now: Timestamp,
+    ) -> Self {
+        let sentence = escaped(sentence, MAX_SENTENCE);
+        let mut message =
+            format!("The API server refuses what the operator writes ({writes}): {sentence}");
+        if let Some(condition) = condition {
+            message = format!("{message} The status would show {}", why(condition));
+        }
+        let hour = now.as_second().div_euclid(HOUR);
+        Self::new(
+            EventReason::WriteRefused,
+            format!("{writes}@{hour}"),
+            message,
+        )
+    }
+
     fn since(self, since: Option<&Time>) -> Self {
         let since = since.map(|time| time.0);
         Self { since, ..self }

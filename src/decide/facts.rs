@@ -25,6 +25,7 @@ use super::{
     events::EventDraft,
     failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Inputs, Session, elsewhere},
+    memory::RefusedWrite,
     request,
     truncate::fits,
 };
@@ -107,6 +108,12 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn has_finalizer(&self) -> bool {
         finalizer::present(&self.run.metadata)
+    }
+
+    /// The refusal of a write whose next attempt is ahead.
+    pub(crate) fn write_waits(&self) -> Option<&'a RefusedWrite> {
+        let refused = self.inputs.memory.refused_write.as_ref();
+        refused.filter(|refused| refused.again > self.now && !self.deleted_without_release)
     }
 
     pub(crate) fn key(&self) -> String {

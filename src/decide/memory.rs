@@ -38,6 +38,17 @@ pub struct Memory {
     hints: TokenBucket,
     /// By process time.
     pub written_at: Option<Timestamp>,
+    /// The last write of the object's metadata, if the API server refused it.
+    pub refused_write: Option<RefusedWrite>,
+}
+
+/// A write that the API server refused, and refuses again until a person changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedWrite {
+    /// The API server's own sentence, which names the webhook, the policy or the limit.
+    pub sentence: String,
+    /// Time of the next attempt, by process time.
+    pub again: Timestamp,
 }
 
 impl Memory {

@@ -3,6 +3,7 @@
 use crate::api::{
     ConditionType, Intent, Phase, Reason, WorkspaceKind,
     conditions::find,
+    limits::MAX_OBJECT,
     status::{Refusal, ResolvedWorkspace},
 };
 
@@ -11,6 +12,7 @@ use super::{
     facts::Facts,
     failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Session},
+    memory::RefusedWrite,
     truncate::{MAX_ERROR, MAX_QUOTE, cut},
 };
 
@@ -351,6 +353,31 @@ pub(crate) fn at_the_service(
         _ => Reason::Active,
     };
     Why::new(reason, message)
+}
+
+/// `beside`: a sentence on what happens meanwhile.
+pub(crate) fn write_refused(refused: &RefusedWrite, beside: &str) -> Why {
+    let sentence = cut(&refused.sentence, MAX_ERROR);
+    let message = format!(
+        "{beside} The API server refuses the operator's write of this object's metadata, which is tried again: {sentence}"
+    );
+    Why::new(Reason::WriteRefused, message)
+}
+
+pub(crate) fn state_not_mapped(state: &str, beside: &str) -> Why {
+    let state = cut(state, MAX_QUOTE);
+    let message = format!(
+        "{beside} The contract file doesn't map its state {state}: if that is an end, it is not noticed. Add the state to the contract file and restart the operator."
+    );
+    Why::new(Reason::StateNotMapped, message)
+}
+
+pub(crate) fn run_too_large(facts: &Facts<'_>) -> Why {
+    let (size, most) = (facts.spec().object_bytes.div_ceil(1024), MAX_OBJECT / 1024);
+    let message = format!(
+        "The object has {size} KiB, its metadata included; more than {most} KiB leave no room to record a submission. No run was made. Create a new Run with a smaller workload."
+    );
+    Why::new(Reason::RunTooLarge, message)
 }
 
 pub(crate) fn stale(failed: &CallFailures) -> Why {

@@ -25,5 +25,5 @@ pub mod workspace;
 pub use decision::{Decision, Effect, Follow, MetadataChange};
 pub use events::EventDraft;
 pub use inputs::{CallDelay, Inputs, Session, Settings, Stream, WorkspaceView, elsewhere};
-pub use memory::{Memory, Report, ReportContext};
+pub use memory::{Memory, RefusedWrite, Report, ReportContext};
 pub use run::decide;

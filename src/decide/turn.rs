@@ -7,7 +7,7 @@ use crate::api::{Intent, Run, RunStatus};
 use super::{
     Decision, Effect, EventDraft, Follow,
     failure::{Call, Failure, RunView},
-    memory::{Memory, Report, ReportContext},
+    memory::{Memory, RefusedWrite, Report, ReportContext},
 };
 
 pub trait Version {
@@ -82,6 +82,8 @@ pub enum Outcome<V> {
     Removed,
     /// There was no such object any more.
     Gone,
+    /// The API server refuses it.
+    Refused(RefusedWrite),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,18 @@ pub struct TrackedRun<V, M = Memory> {
     /// This process removed the finalizer, or is done with the deleted object: its run needs no cancellation.
     released: bool,
     call: CallProgress,
+}
+
+impl Step {
+    /// What it writes of the object, if it is a write.
+    pub fn writes(&self) -> Option<&'static str> {
+        match self {
+            Self::WriteStatus { .. } => Some("status"),
+            Self::Act(Effect::WriteIntent { .. } | Effect::Release { .. }) => Some("metadata"),
+            Self::Act(Effect::Delete) => Some("delete"),
+            Self::ReadLive | Self::Act(_) | Self::Forget | Self::Rest(_) => None,
+        }
+    }
 }
 
 impl Turn {
@@ -239,6 +253,11 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     }
 
     pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: ReportContext<'_>) {
+        if let Outcome::Refused(refused) = outcome {
+            let refused = Some(refused);
+            self.memory.change(|memory| memory.refused_write = refused);
+            return;
+        }
         let releases = matches!(step, Step::Act(Effect::Release { .. }));
         match &outcome {
             Outcome::Written(written) if releases => {
@@ -252,7 +271,10 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             Outcome::Gone if releases => self.released = true,
             Outcome::Gone if matches!(step, Step::ReadLive) => self.deleted = true,
             Outcome::Gone => return,
-            Outcome::Written(_) | Outcome::Removed => {}
+            Outcome::Written(_) | Outcome::Removed | Outcome::Refused(_) => {}
+        }
+        if matches!(step, Step::Act(_)) {
+            self.memory.change(|memory| memory.refused_write = None);
         }
         match step {
             Step::WriteStatus { shown, .. } => self.memory.change(|memory| {

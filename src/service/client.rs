@@ -14,7 +14,7 @@ use crate::decide::failure::{Failure, RunView};
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
-use super::send::{Deadline, Head, Operation, Request, Sender, can_be_sent};
+use super::send::{Deadline, Head, Operation, REPEATED, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
 use super::{BaseUrl, EventStream};
 
@@ -66,6 +66,11 @@ impl Client {
     /// Removes this token from all later answers (rule 7), as each call with it does: for `GET /version`, which has none.
     pub fn hide(&self, token: &Token) {
         self.inner.sender.redactor.remember(token);
+    }
+
+    /// A text that is not the service's, without the tokens and provider's keys that it may repeat.
+    pub fn without_secrets(&self, text: &str) -> String {
+        self.inner.sender.redactor.text(text)
     }
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
@@ -199,8 +204,15 @@ impl Client {
             let sent = sender.send(http, request?, limit).await?;
             let mut sent = sent.success(&sender.redactor).await?;
             let (most, status) = (sender.contract.limits().body_bytes, sent.head.status);
-            let Some(body) = sent.body(most).await? else {
-                let defect = format!("it is larger than {most} bytes");
+            let body = match operation {
+                Operation::CreateRun | Operation::GetRun | Operation::CancelRun => {
+                    sent.excerpt(sender.contract.run_pointers(), most).await?
+                }
+                _ => sent.body(most).await?,
+            };
+            let Some(body) = body else {
+                let defect =
+                    format!("it is larger than {most} bytes, or repeats more than {REPEATED}");
                 return Err(sent.head.unreadable(&defect, None));
             };
             let answer = Answer {
@@ -233,6 +245,7 @@ pub struct WorkspaceReply {
 
 pub(super) struct Answer {
     pub(super) head: Head,
+    /// Of a run, an excerpt.
     pub(super) body: Bytes,
     pub(super) contract: Arc<Contract>,
     pub(super) redactor: Arc<Redactor>,

@@ -6,11 +6,13 @@
 mod base_url;
 mod client;
 mod connect;
+mod excerpt;
 mod identity;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/properties/mod.rs"]
 pub mod properties;
 mod proxy;
+mod retry_after;
 mod send;
 pub mod sse;
 mod stream;

@@ -8,14 +8,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
-    RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::fmt::rfc2822::DateTimeParser;
-use jiff::tz::TimeZone;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::Response;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -27,7 +22,9 @@ use crate::clock;
 use crate::decide::failure::{Failure, FailureKind};
 
 use super::BaseUrl;
+use super::excerpt::Excerpt;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
+use super::retry_after::retry_after;
 use super::text::{Cause, MESSAGE_BYTES, Redactor, lossy, message, one_line, request_id};
 
 const REQUEST_ID: &str = "x-request-id";
@@ -45,8 +42,13 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// The media type of a problem (rule 8). Only it decides: an `application/json` body with a `code` in it is a proxy's own.
 pub(super) const PROBLEM: &str = "application/problem+json";
-/// Bytes of a problem body; a larger one is not the service's.
+/// The fields of a problem that are used.
+const PROBLEM_POINTERS: [&str; 4] = ["/code", "/title", "/retryable", "/requestId"];
+/// Bytes that are kept of a problem body; one with more is not the service's.
 pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
+/// Bytes by which an answer may be larger than what is kept of it. It may repeat the workload, which has 1.5 MiB at most,
+/// with escapes and indented: 16 times that.
+pub(super) const REPEATED: usize = 24 * 1024 * 1024;
 
 /// The longest time limit, 30 days: a contract file may name any number of seconds.
 const FAR: Duration = Duration::from_hours(720);
@@ -413,7 +415,7 @@ impl Incoming {
         if status.is_client_error() || status.is_server_error() {
             // A body that is no problem is not read: nothing may be concluded from it.
             let body = if self.head.is_media_type(PROBLEM) {
-                self.body(PROBLEM_BYTES).await?
+                self.excerpt(PROBLEM_POINTERS, PROBLEM_BYTES).await?
             } else {
                 None
             };
@@ -431,16 +433,51 @@ impl Incoming {
 
     /// Reads the body in time; `None` if it has more than `most` bytes, whatever its `Content-Length`.
     pub(super) async fn body(&mut self, most: usize) -> Result<Option<Bytes>, Failure> {
+        let mut body = BytesMut::new();
+        let take = |chunk: &[u8]| {
+            body.extend_from_slice(chunk);
+            true
+        };
+        let whole = self.read(most, take).await?;
+        Ok(whole.then(|| body.freeze()))
+    }
+
+    /// What these pointers lead to in the body, which may repeat what was sent; `None` if that has more than `most` bytes.
+    pub(super) async fn excerpt<'a>(
+        &mut self,
+        pointers: impl IntoIterator<Item = &'a str>,
+        most: usize,
+    ) -> Result<Option<Bytes>, Failure> {
+        let mut excerpt = Excerpt::new(pointers);
+        let take = |chunk: &[u8]| {
+            excerpt.read(chunk);
+            excerpt.len() <= most
+        };
+        let whole = self.read(most.saturating_add(REPEATED), take).await?;
+        Ok(whole.then(|| excerpt.into_bytes().into()))
+    }
+
+    /// Reads the body in time. False if it has more than `most` bytes, or `take` has enough.
+    async fn read(
+        &mut self,
+        most: usize,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<bool, Failure> {
         let announced = self.response.content_length().unwrap_or(0);
         if usize::try_from(announced).map_or(true, |bytes| bytes > most) {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut body = BytesMut::new();
+        let mut left = most;
         loop {
             match timeout_at(self.limit.at, self.response.chunk()).await {
-                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return Ok(None),
-                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-                Ok(Ok(None)) => return Ok(Some(body.freeze())),
+                Ok(Ok(Some(chunk))) => {
+                    let rest = left.checked_sub(chunk.len());
+                    let Some(rest) = rest.filter(|_| take(&chunk)) else {
+                        return Ok(false);
+                    };
+                    left = rest;
+                }
+                Ok(Ok(None)) => return Ok(true),
                 Ok(Err(error)) => return Err(self.head.cut(REST_LOST, Some(&error.without_url()))),
                 Err(_) => {
                     let how = format!("it did not end within {} s", self.limit.seconds);
@@ -449,34 +486,6 @@ impl Incoming {
             }
         }
     }
-}
-
-/// The preferred form of a date, `Sun, 06 Nov 1994 08:49:37 GMT`. A wrong weekday is no reason to retry at once.
-static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-/// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
-const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
-
-/// Unclamped; zero for a past date. A date is from the service's clock: compared with the answer's `Date`, else `wall`.
-fn retry_after(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than a number holds still mean "very long".
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
-    }
-    let sent = headers.get(DATE).and_then(|value| value.to_str().ok());
-    let sent = sent.and_then(|text| date(text.trim())).unwrap_or(wall);
-    let wait = date(text)?.duration_since(sent);
-    Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
-}
-
-fn date(text: &str) -> Option<Timestamp> {
-    if let Ok(at) = PREFERRED.parse_timestamp(text) {
-        return Some(at);
-    }
-    OBSOLETE.iter().find_map(|form| {
-        let at = DateTime::strptime(form, text).ok()?;
-        Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    })
 }
 
 #[cfg(test)]

@@ -110,22 +110,36 @@ async fn an_answer_that_is_none_of_the_run_cannot_be_read(
 /// Proves: L-contract
 #[tokio::test]
 async fn the_largest_answer_is_a_number_of_the_contract_file() {
-    let server = Server::start([vec![ok(&"x".repeat(2049))]]).await;
+    let large = format!(r#"{{"state":"{}"}}"#, "x".repeat(2049));
+    let server = Server::start([vec![ok(&large)]]).await;
     let contract = contract_with(&[("bodyBytes: 1048576", "bodyBytes: 2048")]);
     let got = get(&client_with(&server, contract)).await;
     assert!(unreadable(got).contains("larger than 2048 bytes"));
 }
 
-/// Proves: R12
+/// A run that was made must be known, whatever else the answer says.
+/// Proves: F-heavy, X-caps
+#[rstest]
+#[case::text(format!(r#""{}""#, "\\u00e4".repeat(1_400_000)))]
+#[case::small_values(format!(r#"[{}0]"#, "{ \"a\": 0 }, ".repeat(160_000)))]
+#[case::deep(format!("{}{}", "[".repeat(700_000), "]".repeat(700_000)))]
 #[tokio::test]
-async fn an_answer_of_exactly_the_cap_is_read() {
-    let frame = r#"{"runId":"run-1","pad":""}"#;
-    let pad = "x".repeat(1_048_576 - frame.len());
-    let body = format!(r#"{{"runId":"run-1","pad":"{pad}"}}"#);
-    assert_eq!(body.len(), 1_048_576);
-    let server = Server::start([vec![ok(&body)]]).await;
-    let view = create(&client(&server)).await.unwrap();
-    assert_eq!(view.run_id.as_deref(), Some("run-1"));
+async fn an_answer_that_repeats_a_large_workload_is_read(#[case] value: String) {
+    let workload = format!(r#"{{"image":"i","runId":"another","a":{value}}}"#);
+    let run = format!(
+        r#"{{"workload":{workload},"runId":"run-1","again":{workload},"state":"running"}}"#
+    );
+    let server = Server::start((0..3).map(|_| vec![ok(&run)])).await;
+    let client = client(&server);
+    for view in [
+        create(&client).await,
+        get(&client).await,
+        cancel(&client).await,
+    ] {
+        let view = view.unwrap();
+        assert_eq!(view.run_id.as_deref(), Some("run-1"));
+        assert_eq!(view.state.as_deref(), Some("running"));
+    }
 }
 
 #[tokio::test]

@@ -60,21 +60,32 @@ async fn a_packed_problem_teaches_its_status_alone() {
     assert_eq!(failure.code, None);
 }
 
+/// A mebibyte for what is needed, and 24 for what is repeated.
 /// Proves: X-caps
 #[rstest]
-#[case::announced("Content-Length: 1048577", 0)]
-#[case::in_chunks("Transfer-Encoding: chunked", 17)]
+#[case::announced("Content-Length: 26214401", 0)]
+#[case::in_chunks("Transfer-Encoding: chunked", 401)]
 #[tokio::test]
 async fn an_answer_over_the_cap_is_not_read_to_its_end(
     #[case] length: &str,
     #[case] chunks: usize,
 ) {
     let head = format!("HTTP/1.1 200 OK\r\nX-Request-ID: req-1\r\n{length}\r\n\r\n");
-    let mut script = vec![send(&head)];
+    let mut script = vec![send(&head), send("6\r\n{\"w\":\"\r\n")];
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
     script.extend((0..chunks).map(|_| send(&chunk)));
     // A client that waits for the end never returns.
     script.push(Step::Hang);
+    let server = Server::start([script]).await;
+    let defect = unreadable(cancel(&client(&server)).await);
+    assert!(defect.contains("larger than 1048576 bytes"), "{defect}");
+}
+
+/// Proves: X-caps
+#[tokio::test]
+async fn what_is_needed_of_an_answer_has_a_cap_of_its_own() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n{\"state\":\"";
+    let script = vec![send(head), send(&"x".repeat(1 << 20)), Step::Hang];
     let server = Server::start([script]).await;
     let defect = unreadable(get(&client(&server)).await);
     assert!(defect.contains("larger than 1048576 bytes"), "{defect}");

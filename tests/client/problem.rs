@@ -114,11 +114,22 @@ async fn what_is_not_the_service_s_problem_teaches_the_status_alone(
 /// Proves: X-caps
 #[tokio::test]
 async fn a_problem_over_its_cap_teaches_the_status_alone() {
-    let pad = "x".repeat(64 * 1024);
-    let body = format!(r#"{{"code":"c","pad":"{pad}"}}"#);
+    let title = "x".repeat(64 * 1024);
+    let body = format!(r#"{{"code":"c","title":"{title}"}}"#);
     let failure = failure(problem("400 Bad Request", &body)).await;
     assert_eq!(failure.kind, FailureKind::Answered);
     assert_eq!(failure.http_status, Some(400));
+    assert_eq!(failure.code, None);
+}
+
+/// Proves: S-problem
+#[tokio::test]
+async fn a_problem_that_repeats_the_workload_is_read() {
+    let workload = "x".repeat(1_400_000);
+    let body = format!(r#"{{"params":{{"workload":"{workload}"}},"code":"c","retryable":false}}"#);
+    let failure = failure(problem("422 Unprocessable Content", &body)).await;
+    assert_eq!(failure.code.as_deref(), Some("c"));
+    assert_eq!(failure.retryable, Some(false));
 }
 
 #[tokio::test]

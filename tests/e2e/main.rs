@@ -27,6 +27,7 @@ mod events;
 mod gitops;
 mod health;
 mod idempotency;
+mod large_objects;
 mod leader;
 mod least_privilege;
 mod lifecycle;

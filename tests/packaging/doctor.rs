@@ -185,7 +185,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
-    assert_eq!(well, 15, "{told}");
+    assert_eq!(well, 17, "{told}");
     says(&told, &[" has the 13 permissions that"]);
     let last = "These take Runs from here: default.\n";
     assert!(told.ends_with(last), "{told}");
@@ -236,17 +236,24 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
     apply(&space, &ours("Workspace", "elsewhere", &elsewhere));
     let refused = json!({"workload": {"image": "a"}});
     apply(&space, &ours("Run", "train", &refused));
-    let stalled = json!({"conditions": [{"type": "Stalled", "status": "True", "reason": "Forbidden", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    apply(&space, &ours("Run", "weird", &refused));
+    let shown = |kind: &str, status: &str, reason: &str| {
+        json!({"state": "half-done", "conditions": [{"type": kind, "status": status, "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+    };
+    let stalled = shown("Stalled", "True", "Forbidden");
     write_status(&space, "runs.run-operator.dev/train", &stalled);
+    let not_mapped = shown("Ready", "False", "StateNotMapped");
+    write_status(&space, "runs.run-operator.dev/weird", &not_mapped);
     let admin = space.control_plane.kubeconfig();
     let (told, code) = in_space(&space, admin, &["--read-only"]);
     assert_eq!(code, 1, "{told}");
     let words = [
         "may not: get secrets run-operator-token.",
         "These are not: https://b.example/v1.",
-        "1 of 1 in the namespace",
+        "1 of 2 in the namespace",
         "do: Forbidden 1.",
+        "contract file lacks: half-done.",
     ];
     says(&told, &words);
     let (told, code) = in_space(&space, admin, &["--read-only", "-o", "json"]);
@@ -255,7 +262,7 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
     let checks = document["checks"].as_array().unwrap().iter();
     let warned = checks.filter(|check| check["verdict"] == "warn");
     let warned: Vec<_> = warned.map(|check| &check["check"]).collect();
-    assert_eq!(warned, ["runs.stalled"]);
+    assert_eq!(warned, ["runs.stalled", "runs.states"]);
 }
 
 /// Proves: I-doctor

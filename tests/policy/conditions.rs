@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, conditions::whole_seconds, run::ReadyWhen},
+    api::{Phase, Reason, conditions::whole_seconds, limits::MAX_OBJECT, run::ReadyWhen},
     decide::{WorkspaceView, failure::RunView},
 };
 
@@ -90,7 +90,12 @@ pub(crate) fn lost_run() -> Case {
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending FF--F-T", "ServerError")]
 #[case::active(at_the_service("running"), "Active TF--FT-", "Active")]
 #[case::queued(at_the_service("queued"), "Active TF--FT-", "Active")]
-#[case::unmapped(at_the_service("odd"), "Active TF--FT-", "Active")]
+#[case::too_large(
+    Case::new().spec(|s| s.object_bytes = MAX_OBJECT + 1), "Failed FT-TF-T", "RunTooLarge")]
+#[case::unmapped(at_the_service("odd"), "Active TF--FT-", "StateNotMapped")]
+#[case::unmapped_with_ready_when_accepted(
+    at_the_service("odd").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "StateNotMapped")]
+#[case::unmapped_and_deleted(at_the_service("odd").deleting(), "Cancelling TF--FT-", "StateNotMapped")]
 #[case::ready_when_accepted(
     at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
 #[case::ready_when_accepted_and_queued(

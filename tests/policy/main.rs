@@ -34,6 +34,7 @@ mod properties;
 mod read_retries;
 mod recheck;
 mod refusal;
+mod refused_writes;
 mod request;
 mod settled;
 mod submissions;

@@ -278,6 +278,8 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     let read = streaming().got(Ok(view("Odd")));
     assert!(noted(&read));
     assert_eq!(read.settled().state.as_deref(), Some("Odd"));
+    let ready = condition(&read.settled(), "Ready");
+    assert_eq!(ready.unwrap().1, "StateNotMapped");
     // The next process finds it in the status.
     let later = read.settle().restarted().at(400).got(Ok(view("Odd")));
     assert_eq!(later.news(), []);

@@ -6,7 +6,7 @@ use run_operator::api::conditions::{self, ConditionUpdate};
 use run_operator::api::status::{EventRecord, LastError};
 
 use super::*;
-use crate::fixtures::{active, at, ended, pending, stalled};
+use crate::fixtures::{active, at, ended, new, pending, stalled};
 
 fn refused(code: u16) -> Refused {
     Refused::Status(Box::new(Status::failure("no", "No").with_code(code)))
@@ -51,7 +51,7 @@ fn error(request_id: &str, attempts: i64) -> LastError {
 }
 
 fn lines(run: &Run, behind: Option<&WorkspaceSeen>) -> (Vec<String>, Option<String>) {
-    let explanation = explain(run, behind, at(3600));
+    let explanation = explain(run, behind, None, at(3600));
     let lines = explanation.causes.iter().map(Cause::line).collect();
     (lines, explanation.remedy)
 }
@@ -172,7 +172,7 @@ fn the_bundle_that_is_invalid_is_looked_at_in_its_secret() {
 
 #[test]
 fn a_retry_is_offered_where_it_comes_to_something() {
-    let offered = |run: &Run| explain(run, None, at(3600)).retry;
+    let offered = |run: &Run| explain(run, None, None, at(3600)).retry;
     assert!(offered(&stalled(Reason::Forbidden)));
     assert!(!offered(&stalled(Reason::CreateRefused)));
     // It is not stalled: it resumes automatically.
@@ -204,15 +204,31 @@ fn attempts_are_counted_where_there_was_more_than_one() {
     assert_eq!(said(3), once.replace("503", "503, 3 attempts"));
 }
 
+/// Proves: P-unmapped, K-why
 #[test]
-fn a_state_that_the_contract_file_does_not_list_is_named() {
-    let said = |state: &str| {
-        let mut run = active();
-        run.status.get_or_insert_default().state = Some(state.to_owned());
-        lines(&run, None).0.iter().any(|line| line.contains(state))
+fn a_state_that_the_contract_file_does_not_map_is_to_be_added_there() {
+    let (lines, remedy) = lines(&pending(Reason::StateNotMapped), None);
+    assert_eq!(lines, ["the message of StateNotMapped."]);
+    assert!(remedy.unwrap().starts_with("Add the state"));
+}
+
+/// Proves: P-refused-writes, K-why
+#[test]
+fn what_refuses_the_status_is_to_be_mended_first() {
+    let told = |run: &Run| {
+        let event = Event {
+            reason: Some("WriteRefused".to_owned()),
+            message: Some("the policy says no".to_owned()),
+            ..Event::default()
+        };
+        let explanation = explain(run, None, Some(event), at(3600));
+        let last = explanation.causes.last().map(Cause::line).unwrap();
+        assert_eq!(last, "WriteRefused: the policy says no");
+        explanation.remedy
     };
-    assert!(said("half-finished"));
-    assert!(!said("running"));
+    let mend = remedy::plain(Reason::WriteRefused);
+    assert_eq!(told(&new()), mend);
+    assert_eq!(told(&active()), mend);
 }
 
 #[test]

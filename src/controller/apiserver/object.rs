@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::api::{ClusterWorkspace, Run, RunStatus, Workspace, names};
+use crate::api::{ClusterWorkspace, Run, RunSpec, RunStatus, Workspace, names};
 
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -118,6 +118,9 @@ pub struct Parts<'a> {
     /// Of a Secret.
     #[serde(borrow)]
     data: Option<&'a RawValue>,
+    /// Bytes of the whole object.
+    #[serde(skip)]
+    size: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -234,8 +237,9 @@ pub fn decode<K: Object>(item: &RawValue) -> Maybe<K> {
 }
 
 pub fn outline(item: &RawValue) -> Result<(Parts<'_>, ObjectMeta), Undecodable> {
-    let parts: Parts<'_> = serde_json::from_str(item.get())
+    let mut parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
+    parts.size = item.get().len();
     let metadata = match parts.metadata {
         Some(raw) => metadata_of(raw)?,
         None => ObjectMeta::default(),
@@ -291,8 +295,12 @@ impl Object for Run {
             status.conditions.shrink_to_fit();
             status.events.shrink_to_fit();
         }
+        let spec = RunSpec {
+            object_bytes: parts.size,
+            ..parts.spec()?
+        };
         Ok(Self {
-            spec: parts.spec()?,
+            spec,
             status,
             metadata: std::mem::take(metadata),
         })
@@ -366,6 +374,7 @@ mod tests {
         let managers: Vec<_> = entries.iter().map(|e| e.manager.as_deref()).collect();
         assert_eq!(managers, [Some("kubectl")]);
         assert!(run.spec.workload.as_str().len() > 30_000);
+        assert_eq!(run.spec.object_bytes, text.len(), "what is dropped counts");
     }
 
     /// Proves: F-undecodable

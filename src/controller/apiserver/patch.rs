@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    core::Request,
+    core::{Request, Status},
 };
 use serde::Serialize;
 use serde::de::Error as _;
@@ -61,7 +61,23 @@ pub enum WriteError {
     Serialize(#[source] serde_json::Error),
 }
 
+/// Failures in a row from which an API server that answers with an error counts as refusing the write.
+const LASTING: u32 = 3;
+
 impl WriteError {
+    /// The API server's answer, if it refuses the write: for good, or at the `times`th attempt in a row with an error that
+    /// might have passed, as of a webhook that can't be called.
+    pub fn refusal(&self, times: u32) -> Option<&Status> {
+        match self {
+            Self::Refused(kube::Error::Api(status)) => Some(&**status),
+            // Not of an API server that is down or overloaded.
+            Self::Failed(kube::Error::Api(status)) if times >= LASTING => {
+                Some(&**status).filter(|status| !matches!(status.code, 429 | 503 | 504))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the write certainly had no effect.
     pub fn not_written(&self) -> bool {
         match self {
@@ -227,7 +243,9 @@ fn classify(error: kube::Error) -> WriteError {
         kube::Error::Api(status) => match status.code {
             409 => WriteError::Conflict,
             404 => WriteError::Gone,
-            400 | 403 | 422 => WriteError::Refused(error),
+            400 | 403 | 413 | 422 => WriteError::Refused(error),
+            // etcd's own limit, which the API server answers with a 500.
+            _ if status.message.contains("request is too large") => WriteError::Refused(error),
             _ => WriteError::Failed(error),
         },
         _ => WriteError::Failed(error),
@@ -236,8 +254,6 @@ fn classify(error: kube::Error) -> WriteError {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     fn answered_by(code: u16) -> WriteError {
@@ -256,5 +272,27 @@ mod tests {
             assert!(!answered_by(code).not_written(), "{code}");
         }
         assert!(!WriteError::Timeout.not_written());
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_is_refused_whatever_the_status() {
+        let too_large = |message| {
+            let status = Status::failure(message, "").with_code(500);
+            classify(kube::Error::Api(Box::new(status))).not_written()
+        };
+        assert!(too_large("etcdserver: request is too large"));
+        assert!(!too_large("etcdserver: request timed out"));
+        assert!(answered_by(413).not_written());
+    }
+
+    #[test]
+    fn an_answer_with_an_error_is_a_refusal_if_it_lasts() {
+        let refuses = |code, times| answered_by(code).refusal(times).is_some();
+        assert!(refuses(403, 1) && refuses(500, 3));
+        assert!(!refuses(500, 2));
+        for code in [404, 409, 429, 503, 504] {
+            assert!(!refuses(code, 3), "{code}");
+        }
+        assert!(WriteError::Timeout.refusal(3).is_none());
     }
 }

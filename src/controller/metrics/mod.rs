@@ -30,6 +30,10 @@ const NO_ANSWER: &str = "none";
 /// The code of a status that HTTP doesn't define.
 const NO_STATUS: &str = "other";
 pub(crate) const OTHER: &str = "Other";
+/// Classes of the HTTP status of a refusal.
+const REFUSING: &str = "4xx";
+const FAILING: &str = "5xx";
+const WRITES: [&str; 3] = ["metadata", "status", "delete"];
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The statuses of a condition; any other word counts as Unknown.
 pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
@@ -130,6 +134,8 @@ metrics! {
             "Run objects by phase; one without a status counts as Pending";
         runs_stalled: Family<Labels<1>, Gauge> = "run_operator_runs_stalled",
             "Run objects that are not finished and Stalled, by the condition's reason; all but KeyInUse wait for a person";
+        runs_not_mapped: Gauge = "run_operator_runs_state_not_mapped",
+            "Run objects that are not finished and whose run has a state that the contract file doesn't map";
         runs_in_doubt: Gauge = "run_operator_runs_in_doubt",
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runID is";
         oldest_doubt: Gauge = "run_operator_oldest_doubt_seconds",
@@ -184,6 +190,8 @@ metrics! {
         conflicts: Family<Labels<1>, Counter> = "run_operator_write_conflicts",
             "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
 
+        refused_writes: Family<Labels<3>, Counter> = "run_operator_refused_writes",
+            "Writes that the API server refused, by the part of the object and the class of the HTTP status; each attempt counts";
         api_requests: Family<Labels<2>, Counter> = "run_operator_api_requests",
             "Requests to the API server by method and HTTP status; none is no answer, other a status that HTTP doesn't define";
         in_sync: Gauge = "run_operator_in_sync",
@@ -272,6 +280,11 @@ impl Metrics {
             begin(&self.max_workers, [controller]);
             begin(&self.oldest_reconcile, [controller]);
             begin(&self.conflicts, [controller]);
+            for write in WRITES.map(|write| ("write", write)) {
+                for class in [REFUSING, FAILING].map(|class| ("class", class)) {
+                    begin(&self.refused_writes, [controller, write, class]);
+                }
+            }
         }
     }
 
@@ -317,6 +330,17 @@ impl Metrics {
         let method = Cow::Owned(method.to_owned());
         let of = [("method", method), ("code", code(status))];
         self.api_requests.get_or_create(&of).inc();
+    }
+
+    /// `write`: a word of [`WRITES`].
+    pub fn write_refused(&self, controller: String, write: &'static str, status: u16) {
+        let class = if status < 500 { REFUSING } else { FAILING };
+        let of = [
+            ("controller", controller.into()),
+            ("write", write.into()),
+            ("class", class.into()),
+        ];
+        self.refused_writes.get_or_create(&of).inc();
     }
 
     pub fn paused(&self, cause: &'static str) {

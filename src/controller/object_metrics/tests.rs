@@ -14,7 +14,7 @@ use super::*;
 fn counted(runs: impl IntoIterator<Item = (&'static str, Value)>) -> RunCounts {
     let mut counts = RunCounts::default();
     for (name, fields) in runs {
-        counts.add(&run(name, fields).into());
+        counts.add(&run(name, fields).into(), &Contract::builtin().unwrap());
     }
     counts
 }
@@ -44,6 +44,19 @@ fn a_run_is_counted_as_stalled_until_it_is_finished() {
         Counts::from([("Forbidden", 1), ("Other", 1)])
     );
     assert_eq!(counts.phases, Counts::from([("Pending", 2), ("Failed", 1)]));
+}
+
+/// Proves: P-metrics, P-unmapped
+#[test]
+fn a_run_whose_state_is_not_mapped_is_counted_until_it_is_finished() {
+    let with = |phase: &str, state: &str| json!({"status": {"phase": phase, "runID": "r", "state": state}});
+    let counts = counted([
+        ("a", with("Active", "odd")),
+        ("b", with("Cancelling", "odd")),
+        ("c", with("Active", "running")),
+        ("d", with("Failed", "odd")),
+    ]);
+    assert_eq!(counts.not_mapped, 2);
 }
 
 /// Proves: P-metrics

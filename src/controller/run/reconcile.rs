@@ -166,8 +166,8 @@ impl Reconcile<'_> {
                     let effect = effect.clone();
                     return Ok(Some(self.call(decided, call, effect)));
                 }
-                writes::change(ctx, entry, &decided, effect).await?;
-                if *effect == Effect::Delete {
+                let written = writes::change(ctx, entry, &decided, effect).await?;
+                if written && *effect == Effect::Delete {
                     return Ok(Some(self.rest(&decided.run, None)));
                 }
             }

@@ -69,10 +69,16 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     let api = Api::<Run>::namespaced(ctx.client.clone(), &object.namespace);
     match patch::delete(&api, &object).await {
         Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
-        Err(error) => tracing::warn!(
-            k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
-            error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
-        ),
+        Err(error) => {
+            if let Some(status) = error.refusal(1) {
+                ctx.metrics
+                    .write_refused("run".to_owned(), "delete", status.code);
+            }
+            tracing::warn!(
+                k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
+                error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
+            );
+        }
     }
 }
 

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Resource};
 
-use crate::api::{Run, RunStatus, WorkspaceKey};
+use crate::api::{ConditionType, Run, RunStatus, WorkspaceKey, conditions::find};
+use crate::clock::now;
 use crate::controller::{
     apiserver::{
         self, Maybe, ObjectVersion,
         patch::{self, WriteError},
     },
     context::Context,
+    refused::Refused,
     state::{runs::RunEntry, workspaces::WorkspaceState},
 };
 use crate::decide::{
-    Effect,
+    Effect, RefusedWrite,
     claims::begins_submission,
     delays,
     turn::{Outcome, Step, Turn},
@@ -62,29 +65,55 @@ pub(crate) async fn write_status(
     decided: &Decided,
     status: &RunStatus,
 ) -> Result<(), WriteError> {
-    let written = patch::write_status(&api(ctx, entry), &decided.run, status).await?;
-    took(ctx, entry, decided, Outcome::Written(written));
+    match patch::write_status(&api(ctx, entry), &decided.run, status).await {
+        Ok(written) => took(ctx, entry, decided, Outcome::Written(written)),
+        Err(error) => {
+            let ready = find(&status.conditions, ConditionType::Ready);
+            refused(ctx, entry, decided, &error, ready);
+            return Err(error);
+        }
+    }
     Ok(())
 }
 
+/// Tells that a write is refused, if it is. Returns the API server's sentence.
+fn refused(
+    ctx: &Context,
+    entry: &RunEntry,
+    decided: &Decided,
+    error: &WriteError,
+    condition: Option<&Condition>,
+) -> Option<String> {
+    let session = decided.workspace.session.as_ref();
+    let refused = Refused {
+        writes: decided.turn.step.writes()?,
+        error,
+        times: entry.with(|state| state.write_failures.saturating_add(1)),
+        condition,
+        client: session.map(|session| &session.client),
+    };
+    refused.tell(ctx, &*decided.run)
+}
+
+/// False if it was not written: policy decides again.
 pub(crate) async fn change(
     ctx: &Context,
     entry: &RunEntry,
     decided: &Decided,
     effect: &Effect,
-) -> Result<(), WriteError> {
+) -> Result<bool, WriteError> {
     let (run, api) = (&decided.run, api(ctx, entry));
     // A Workspace about to be deleted permits no submission; the next decision shows that.
     let place = decided.workspace.view.place();
     let begins = begins_submission(effect, run, place.map(|place| &*place.base_url));
     let permit = begins.then(|| ctx.workspaces.begin_submission(&decided.key));
     if matches!(permit, Some(None)) {
-        return Ok(());
+        return Ok(false);
     }
     let change = effect.metadata_change(run).map_err(WriteError::Serialize)?;
     let claims = effect.claims_key();
     if claims && !ctx.keys.claim(run) {
-        return Ok(());
+        return Ok(false);
     }
     let written = match change {
         Some(change) => patch::write_metadata(&api, &**run, &change)
@@ -100,16 +129,29 @@ pub(crate) async fn change(
     if claims && written.as_ref().is_err_and(WriteError::not_written) {
         ctx.keys.unclaim(&entry.uid);
     }
-    match written {
-        Ok(outcome) => took(ctx, entry, decided, outcome),
-        Err(error) => {
-            if matches!(error, WriteError::Gone) {
-                took(ctx, entry, decided, Outcome::Gone);
-            }
-            return Err(error);
+    let error = match written {
+        Ok(outcome) => {
+            took(ctx, entry, decided, outcome);
+            return Ok(true);
         }
+        Err(error) => error,
+    };
+    if matches!(error, WriteError::Gone) {
+        took(ctx, entry, decided, Outcome::Gone);
     }
-    Ok(())
+    let Some(sentence) = refused(ctx, entry, decided, &error, None) else {
+        return Err(error);
+    };
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+        effect = effect.name(), error = %sentence,
+        "the API server refuses a write of a Run; the Run shows it, and the write is tried again"
+    );
+    let pause = pause(entry, &error, count_failure(entry, &error));
+    let again = delays::later(now(), pause);
+    let refused = Outcome::Refused(RefusedWrite { sentence, again });
+    took(ctx, entry, decided, refused);
+    Ok(false)
 }
 
 /// By a list of one name, which needs no permission beyond the watch's and is as fresh as a get.
@@ -149,19 +191,31 @@ pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
 
 /// If the watch doesn't catch up after a conflict, the object is read live. Returns the pause before the next reconcile.
 pub(crate) async fn failed(ctx: &Context, entry: &RunEntry, error: &WriteError) -> Duration {
-    let conflict = matches!(error, WriteError::Conflict | WriteError::Gone);
-    let n = entry.with(|state| {
-        let counter = if conflict {
+    let n = count_failure(entry, error);
+    if matches!(error, WriteError::Gone) || is_conflict(error) && n >= CONFLICTS {
+        read_live(ctx, entry).await;
+    }
+    pause(entry, error, n)
+}
+
+fn is_conflict(error: &WriteError) -> bool {
+    matches!(error, WriteError::Conflict | WriteError::Gone)
+}
+
+/// Returns how many of its kind there were in a row.
+fn count_failure(entry: &RunEntry, error: &WriteError) -> u32 {
+    entry.with(|state| {
+        let counter = if is_conflict(error) {
             &mut state.conflicts
         } else {
             &mut state.write_failures
         };
         *counter = counter.saturating_add(1);
         *counter
-    });
-    if matches!(error, WriteError::Gone) || conflict && n >= CONFLICTS {
-        read_live(ctx, entry).await;
-    }
+    })
+}
+
+fn pause(entry: &RunEntry, error: &WriteError, n: u32) -> Duration {
     let delay = || delays::backoff(n, None, delays::seed(&entry.uid, n));
     match error {
         WriteError::Conflict | WriteError::Gone if n == 1 => AFTER_CONFLICT,

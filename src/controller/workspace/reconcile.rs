@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Api;
 
-use crate::api::{self, Reason, Run};
+use crate::api::{self, ConditionType, Reason, Run, WorkspaceStatus, conditions::find};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
@@ -15,6 +15,7 @@ use crate::controller::{
     },
     context::Context,
     enqueue, leader,
+    refused::Refused,
     state::{
         run_store::{Known, Whose},
         secrets::SecretName,
@@ -123,6 +124,10 @@ impl<K: Kind> Subject<'_, K> {
                 Err(error.again(Action::requeue(self.write_retry())))
             }
             // Each attempt lists the Runs.
+            Err(ReconcileError::Write(error)) => {
+                self.tell_refused("metadata", &error, None);
+                Err(ReconcileError::Write(error).again(Action::requeue(BEING_DELETED)))
+            }
             Err(error) => Err(error.again(Action::requeue(BEING_DELETED))),
         }
     }
@@ -149,6 +154,19 @@ impl<K: Kind> Subject<'_, K> {
 
     /// Handles a failed write of the finalizer. Without it no Run is submitted; an unchecked Workspace becomes not Ready.
     fn finalizer_not_added(&self, error: WriteError) -> Reconciled {
+        let contradicted = matches!(error, WriteError::Conflict | WriteError::Gone);
+        let refused = self.tell_refused("metadata", &error, None);
+        if !contradicted && self.entry.state().view == WorkspaceView::Unknown {
+            let (reason, why) = match refused {
+                Some(sentence) => (Reason::WriteRefused, sentence),
+                None => (
+                    Reason::Checking,
+                    "the operator's log has the error.".to_owned(),
+                ),
+            };
+            let message = format!("its finalizer can't be written, which is tried again: {why}");
+            set_not_ready(self.ctx, self.entry, reason, &message);
+        }
         let again = match error {
             WriteError::Gone => Action::await_change(),
             WriteError::Conflict | WriteError::Failed(_) | WriteError::Timeout => {
@@ -156,12 +174,27 @@ impl<K: Kind> Subject<'_, K> {
             }
             WriteError::Refused(_) | WriteError::Serialize(_) => Action::requeue(AFTER_REFUSAL),
         };
-        let contradicted = matches!(error, WriteError::Conflict | WriteError::Gone);
-        if !contradicted && self.entry.state().view == WorkspaceView::Unknown {
-            let message = "its finalizer could not be written; the operator's log has the error, and the write is retried.";
-            set_not_ready(self.ctx, self.entry, Reason::Checking, message);
-        }
         Err(ReconcileError::Write(error).again(again))
+    }
+
+    /// Tells that a write is refused, if it is. Returns the API server's sentence.
+    fn tell_refused(
+        &self,
+        writes: &'static str,
+        error: &WriteError,
+        status: Option<&WorkspaceStatus>,
+    ) -> Option<String> {
+        let session = self.entry.state().session.clone();
+        let refused = Refused {
+            writes,
+            error,
+            times: self
+                .entry
+                .checks(|checks| checks.failed_writes.saturating_add(1)),
+            condition: status.and_then(|s| find(&s.conditions, ConditionType::Ready)),
+            client: session.as_ref().map(|session| &session.client),
+        };
+        refused.tell(self.ctx, self.workspace)
     }
 
     fn write_retry(&self) -> Duration {
@@ -214,10 +247,11 @@ impl<K: Kind> Subject<'_, K> {
                     entry.checks(|checks| checks.failed_writes = 0);
                     (pause, None)
                 }
-                Err(error) => (
-                    pause.min(self.write_retry()),
-                    Some(ReconcileError::Write(error)),
-                ),
+                Err(error) => {
+                    self.tell_refused("status", &error, Some(&assessment.status));
+                    let pause = pause.min(self.write_retry());
+                    (pause, Some(ReconcileError::Write(error)))
+                }
             }
         };
         let at = now();

@@ -9,17 +9,19 @@ mod unsubmitted;
 use jiff::Timestamp;
 
 use super::{
+    conditions::Conditions,
     decision::{Decision, Effect},
     events,
     facts::Facts,
     inputs::Inputs,
-    ttl,
+    messages, ttl,
 };
 use crate::api::RunStatus;
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
     let facts = Facts::of(inputs);
     let mut decision = next(&facts);
+    hold_refused(&facts, &mut decision);
     let before = facts.status();
     if !inputs.deleted_without_release {
         let after = decision.status.as_ref().unwrap_or(before);
@@ -39,6 +41,24 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         };
     }
     decision
+}
+
+/// A write of the metadata that the API server refused waits for its next attempt. Before there is a run the status shows
+/// why; later a run's own status does, and after the end an Event alone.
+fn hold_refused(facts: &Facts<'_>, decision: &mut Decision) {
+    let writes = decision
+        .effect
+        .as_ref()
+        .is_some_and(|effect| effect.call().is_none());
+    let Some(refused) = facts.write_waits().filter(|_| writes) else {
+        return;
+    };
+    decision.effect = None;
+    decision.requeue_at = decision.requeue_at.into_iter().chain([refused.again]).min();
+    if !facts.ended() && facts.run_id().is_none() {
+        let why = messages::write_refused(refused, "Nothing is sent to the service meanwhile.");
+        decision.status = Some(facts.status_with(&Conditions::Pending(why)));
+    }
 }
 
 fn next(facts: &Facts<'_>) -> Decision {

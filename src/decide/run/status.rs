@@ -85,6 +85,8 @@ impl<'a> Facts<'a> {
 
 pub(crate) struct RemoteState {
     pub(crate) class: Option<StateClass>,
+    /// The run's state, if the contract file doesn't map it.
+    unmapped: Option<String>,
     pub(crate) cancel_cause: Option<CancelCause>,
     pub(crate) ended: Option<(Phase, Why)>,
     pub(super) staleness: Staleness,
@@ -112,8 +114,10 @@ impl RemoteState {
             Some(phase) => Some(messages::ended(facts, phase, cancel_cause, state)),
             None => (lost && !facts.deleting()).then(|| messages::run_lost(facts)),
         };
+        let unmapped = class == Some(StateClass::Unmapped);
         Self {
             class,
+            unmapped: unmapped.then(|| state.to_owned()),
             cancel_cause,
             ended,
             staleness: staleness(facts),
@@ -141,7 +145,7 @@ impl RemoteState {
             Some(obstacle) if self.staleness.unusable && self.cancel_cause.is_some() => {
                 messages::cancellation_waits(obstacle)
             }
-            _ => messages::at_the_service(facts, self.cancel_cause, cancelling),
+            _ => self.why(facts, cancelling),
         };
         let mirror = Mirror {
             why,
@@ -152,6 +156,23 @@ impl RemoteState {
             Conditions::Cancelling(mirror)
         } else {
             Conditions::Active(mirror)
+        }
+    }
+
+    fn why(&self, facts: &Facts<'_>, cancelling: bool) -> Why {
+        let why = messages::at_the_service(facts, self.cancel_cause, cancelling);
+        // A run at the service needs no other write of its metadata.
+        let writes = facts.deleting() || !facts.has_finalizer() || !facts.intent_stands;
+        if let Some(refused) = facts.memory.refused_write.as_ref().filter(|_| writes) {
+            return messages::write_refused(refused, &why.message);
+        }
+        let calls_fail = !matches!(
+            why.reason,
+            Reason::Active | Reason::Cancelling | Reason::DeadlineExceeded
+        );
+        match &self.unmapped {
+            Some(state) if !calls_fail => messages::state_not_mapped(state, &why.message),
+            _ => why,
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn decide(facts: &Facts<'_>, run_id: &str) -> Decision {
     }
     // By a replace.
     let stripped = !facts.has_finalizer() || !facts.intent_stands;
-    if stripped && !facts.deleting() {
+    if stripped && !facts.deleting() && facts.write_waits().is_none() {
         return repair(facts, run_id);
     }
     mirror(facts, run_id)

@@ -3,6 +3,7 @@
 use crate::api::{
     ConditionType, Intent, Phase, Reason, RunStatus,
     intent::IntentRecord,
+    limits::MAX_OBJECT,
     status::{Refusal, ResolvedWorkspace},
 };
 use crate::decide::{
@@ -187,6 +188,9 @@ fn retrying(facts: &Facts<'_>, failed: &CallFailures) -> Decision {
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
 fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
+    if facts.spec().object_bytes > MAX_OBJECT {
+        return too_large(facts);
+    }
     if let Some(holder) = facts.key_holder {
         return blocked(facts, messages::key_in_use(facts, holder))
             .requeue_at(later(facts.now, facts.settings.poll_max));
@@ -212,6 +216,16 @@ fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
         retry: facts.retry_annotation(),
         end: None,
     }
+}
+
+/// A submission must be recorded: a run whose id no object can hold would be left behind.
+fn too_large(facts: &Facts<'_>) -> Decision {
+    let why = messages::run_too_large(facts);
+    if facts.intent != IntentRecord::Absent {
+        return blocked(facts, why);
+    }
+    let phase = Phase::Failed;
+    Decision::write(facts.status_with(&Conditions::Ended { phase, why }))
 }
 
 fn write_intent(facts: &Facts<'_>, intent: Intent, clean: bool) -> Decision {

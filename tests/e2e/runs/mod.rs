@@ -5,6 +5,7 @@ mod complete;
 mod contract;
 mod events;
 mod list;
+mod refused_writes;
 mod submit;
 mod wait;
 mod why;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Inputs, Memory, Report, ReportContext, WorkspaceView, decide,
+        Decision, Effect, Inputs, Memory, RefusedWrite, Report, ReportContext, WorkspaceView,
+        decide,
         failure::{Call, Failure, RunView},
         turn::{Outcome, Step, TrackedRun, Turn},
     },
@@ -99,6 +101,18 @@ impl Case {
         };
         let with = self.report_context();
         self.tracked.took(step, outcome, with);
+    }
+
+    /// The next write, of the metadata, is refused for a minute.
+    pub(crate) fn write_refused(self, sentence: &str) -> Self {
+        let mut case = self.settle();
+        let turn = case.next();
+        let again = case.now + SignedDuration::from_secs(60);
+        let sentence = sentence.to_owned();
+        let refused = Outcome::Refused(RefusedWrite { sentence, again });
+        let with = case.report_context();
+        case.tracked.took(&turn.step, refused, with);
+        case
     }
 
     /// `kubectl delete`. Without a finalizer the object is deleted at once.

@@ -33,8 +33,8 @@ use crate::problem::Problem;
 use crate::route::{Operation, Route};
 use crate::run::{Run, timestamp};
 
-/// The largest body of a request.
-const MAX_BODY: usize = 1 << 20;
+/// The largest body of a request: more than an object of Kubernetes has.
+const MAX_BODY: usize = 2 << 20;
 /// Read beyond the limit and thrown away, so that the client gets to see its 413.
 const DRAINED: usize = 16 * 1024 * 1024;
 

@@ -33,7 +33,7 @@ async fn every_error_is_a_problem_with_the_request_id_of_its_header() {
     let service = Service::start().await;
     let wrong_workspace = format!("{AUTH}X-Service-Workspace-ID: ws-9\r\n");
     let no_type = format!("{AUTH}Idempotency-Key: k\r\n");
-    let (large, fine) = ("x".repeat((1 << 20) + 1), create_headers("k"));
+    let (large, fine) = ("x".repeat((2 << 20) + 1), create_headers("k"));
     let whole = body(json!({}));
     for (line, headers, body, status, code) in [
         ("GET /nowhere", "", "", 404, "path_not_found"),
