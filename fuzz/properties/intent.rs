@@ -10,9 +10,10 @@ use crate::api::WorkspaceKind;
 use crate::api::intent::IntentRecord;
 use crate::api::names::{FINALIZER, INTENT_ANNOTATION};
 use crate::api::status::ResolvedWorkspace;
-use crate::api::{Run, RunSpec};
+use crate::api::{Run, RunSpec, WorkspaceRef, WorkspaceSpec};
 use crate::decide::{
-    Decision, Effect, Inputs, Memory, Session, Settings, Stream, WorkspaceView, decide, request,
+    Choice, Decision, Effect, Inputs, Memory, Session, Settings, Stream, WorkspaceView, decide,
+    request,
 };
 
 /// This process.
@@ -67,11 +68,13 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
     };
     decide(&Inputs {
         run,
+        choice: &Choice::One(WorkspaceRef::own_default()),
         workspace: &WorkspaceView::Ready(Session {
             number: 1,
             resolved: place,
             submissions_blocked: None,
         }),
+        rules: Some(&WorkspaceSpec::default()),
         namespace_allowed: Some(true),
         memory: &Memory::default(),
         key_holder: None,

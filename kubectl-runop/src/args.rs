@@ -155,7 +155,7 @@ pub struct SubmitArgs {
     #[arg(long, value_parser = given(), value_name = "KEY")]
     pub idempotency_key: Option<String>,
 
-    /// The Workspace: NAME, or ClusterWorkspace/NAME. `default`, if unset.
+    /// The Workspace: NAME, or ClusterWorkspace/NAME. Unset: the default of the namespace.
     #[arg(long, value_parser = given(), value_name = "[KIND/]NAME")]
     pub workspace: Option<String>,
 

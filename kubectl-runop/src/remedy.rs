@@ -11,13 +11,22 @@ pub fn markdown(reason: Reason) -> &'static str {
     match reason {
         Reason::Suspended => "Set `spec.suspend` to false.",
         Reason::WorkspaceNotFound => {
-            "Create the Workspace. To delete a Run whose submission is in doubt without it, set \
+            "Create the Workspace that the message names, or for a Run without `workspaceRef` [a default \
+             one](workspaces.md#the-default). To delete a Run whose submission is in doubt without it, set \
              `deletionPolicy: Orphan`."
         }
         Reason::WorkspaceNotReady => "Check the Workspace; the Run resumes automatically.",
         Reason::WorkspaceDeleting => {
             "Create the Run with another Workspace, or wait until this one exists again. To have the Workspace \
              removed, delete the Runs that it names."
+        }
+        Reason::WorkspaceAmbiguous => {
+            "Leave the annotation `run-operator.dev/is-default` on one of the ClusterWorkspaces, or create the \
+             Workspace `default` in the namespace; the Run then resumes automatically."
+        }
+        Reason::ProviderNotAllowed | Reason::RegionNotAllowed | Reason::ImageNotAllowed => {
+            "Create a new Run with a value that the message names, or have the Workspace's list changed; then the \
+             Run resumes automatically."
         }
         Reason::NamespaceNotAllowed => {
             "Label the namespace to match, or create a new Run with another Workspace."

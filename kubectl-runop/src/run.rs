@@ -8,7 +8,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use run_operator::api::{ConditionType, Phase, Reason, RunSpec, RunStatus, conditions, names};
+use run_operator::api::intent::IntentRecord;
+use run_operator::api::{
+    ConditionType, Intent, Phase, Reason, RunSpec, RunStatus, conditions, names,
+};
 
 /// A Run: its text, and what can be read of it.
 #[derive(Clone, Debug, Default, Resource)]
@@ -66,6 +69,13 @@ impl Run {
     /// Its kind and name, as `kubectl -o name` prints them.
     pub(crate) fn reference(&self) -> String {
         format!("run.{}/{}", names::GROUP, self.name())
+    }
+
+    /// The intent of this object.
+    pub(crate) fn intent(&self) -> Option<Intent> {
+        let annotations = self.metadata.annotations.as_ref();
+        let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+        IntentRecord::read(text.map(String::as_str), self.uid()).own()
     }
 
     /// The phase; none before the operator's first write.

@@ -12,11 +12,12 @@ use serde_json::json;
 use run_operator::api::AnyWorkspace;
 use run_operator::api::status::LastError;
 use run_operator::api::{
-    ClusterWorkspace, ConditionType, EventReason, Phase, Reason, RunSpec, Workspace, WorkspaceKind,
+    ClusterWorkspace, ConditionType, EventReason, Phase, Reason, Workspace, WorkspaceKind,
     WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions,
 };
-use run_operator::checks::{Refused, bounded};
+use run_operator::checks::{Refused, bounded, chosen};
 use run_operator::clock::wall;
+use run_operator::decide::choice::{self, Choice};
 
 use crate::args::{ReportFormat, WhyArgs};
 use crate::cluster::Cluster;
@@ -89,7 +90,7 @@ struct SecretSeen {
 
 pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolError> {
     let run = cluster.run(&args.name).await?;
-    let behind = match workspace_to_read(&run) {
+    let behind = match workspace_to_read(cluster, &run).await {
         Some(reference) => Some(behind(cluster, reference).await),
         None => None,
     };
@@ -126,9 +127,25 @@ fn published(event: &Event) -> Option<Time> {
     event.last_timestamp.clone()
 }
 
-/// The Workspace to look at, if the Run's state may be due to it.
-fn workspace_to_read(run: &Run) -> Option<WorkspaceRef> {
-    let is_of_workspace = match run.reason()? {
+/// The Workspace to look at, if the Run's state may be due to it. Where the rule gives none, or what it needs can't be
+/// read, the Run says what it waits for.
+async fn workspace_to_read(cluster: &Cluster, run: &Run) -> Option<WorkspaceRef> {
+    let spec = run.spec.as_ref()?;
+    if !is_due_to_workspace(run) {
+        return None;
+    }
+    let bound = choice::bound(spec, run.status.as_ref(), || run.intent());
+    if bound.is_some() {
+        return bound;
+    }
+    match chosen(&cluster.client, run.namespace()).await {
+        Ok(Choice::One(reference)) => Some(reference),
+        Ok(Choice::Several(_) | Choice::None | Choice::Unknown) | Err(_) => None,
+    }
+}
+
+fn is_due_to_workspace(run: &Run) -> bool {
+    let is_of_workspace = run.reason().is_some_and(|reason| match reason {
         Reason::WorkspaceNotFound
         | Reason::WorkspaceNotReady
         | Reason::WorkspaceDeleting
@@ -138,12 +155,8 @@ fn workspace_to_read(run: &Run) -> Option<WorkspaceRef> {
         | Reason::NamespaceNotAllowed
         | Reason::ServiceUnavailable => true,
         reason => is_of_secret(reason),
-    };
-    let spec = run
-        .spec
-        .as_ref()
-        .filter(|_| is_of_workspace && !run.ended());
-    spec.map(RunSpec::workspace_ref)
+    });
+    is_of_workspace && !run.ended()
 }
 
 /// Name and key of the Secret to look at, if the Workspace's state may be due to it.

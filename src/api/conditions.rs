@@ -65,8 +65,14 @@ words! {
         WorkspaceDeleting,
         WorkspaceSuspended,
         WorkspaceInvalid,
+        /// Several ClusterWorkspaces are the default of the namespace.
+        WorkspaceAmbiguous,
         RunInvalid,
         NamespaceNotAllowed,
+        /// The Workspace's `allowedProviders` lack the Run's provider.
+        ProviderNotAllowed,
+        RegionNotAllowed,
+        ImageNotAllowed,
         /// A call failed in a way that is retried with the same key.
         Retrying,
         /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.

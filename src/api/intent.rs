@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Reason,
+    Reason, RunDefaults,
     status::{Phase, ResolvedWorkspace},
 };
 
@@ -14,6 +14,9 @@ use super::{
 pub struct Intent {
     pub uid: String,
     pub workspace: ResolvedWorkspace,
+    /// The Workspace's defaults, for the Run's status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_defaults: Option<RunDefaults>,
     /// The idempotency key (rule 1).
     pub key: String,
     /// SHA-256 of the body, hexadecimal.

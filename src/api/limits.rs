@@ -9,6 +9,8 @@ pub const MAX_EVENTS: usize = 10;
 pub const MAX_CONDITIONS: usize = 10;
 /// Labels, expressions, and values of one expression in a label selector.
 pub const MAX_SELECTOR_TERMS: usize = 32;
+/// Entries of a Workspace's list of providers, regions or images.
+pub const MAX_ALLOWED: usize = 64;
 /// Seconds of the longest deadline and of the longest time to live: 100 years, far below the
 /// maximum of a timestamp.
 pub const MAX_SECONDS: i64 = 100 * 365 * 24 * 3600;

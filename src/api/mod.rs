@@ -20,6 +20,6 @@ pub use intent::Intent;
 pub use run::{Run, RunSpec, Workload};
 pub use status::{Phase, RunStatus};
 pub use workspace::{
-    AnyWorkspace, ClusterWorkspace, ClusterWorkspaceSpec, Workspace, WorkspaceKey, WorkspaceKind,
-    WorkspaceRef, WorkspaceSpec, WorkspaceStatus,
+    AnyWorkspace, ClusterWorkspace, ClusterWorkspaceSpec, RunDefaults, Workspace, WorkspaceKey,
+    WorkspaceKind, WorkspaceRef, WorkspaceSpec, WorkspaceStatus,
 };

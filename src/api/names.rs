@@ -11,6 +11,9 @@ pub const INTENT_ANNOTATION: &str = "run-operator.dev/intent";
 pub const RETRY_ANNOTATION: &str = "run-operator.dev/retry";
 /// Workspace that a Run without `workspaceRef` uses.
 pub const DEFAULT_WORKSPACE: &str = "default";
+/// Annotation, `"true"`, of the ClusterWorkspace that serves the Runs without `workspaceRef` where there is no Workspace
+/// `default`.
+pub const IS_DEFAULT_ANNOTATION: &str = "run-operator.dev/is-default";
 /// Provider and region of a Run that names none.
 pub const AUTO: &str = "auto";
 /// Secret with the token if a Workspace names none.

@@ -1,5 +1,6 @@
 //! The `Run` resource: one run, as requested by a user.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -70,8 +71,10 @@ use super::{
 ]))]
 #[serde(rename_all = "camelCase")]
 pub struct RunSpec {
-    /// The Workspace whose token and base URL this Run uses. Unset: the Workspace `default` of the
-    /// same namespace. Immutable.
+    /// The Workspace whose token and base URL this Run uses. Unset: the Workspace `default` of the same
+    /// namespace or, if there is none, the ClusterWorkspace with the annotation
+    /// `run-operator.dev/is-default: "true"` that allows the namespace; decided when the Run is submitted.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
     /// The workload, sent to the service unchanged. `image` is required; other fields are defined by the
@@ -95,14 +98,14 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
     /// Seconds after the submission at which the run is cancelled and the Run fails with
-    /// `DeadlineExceeded`. At least 1. Unset: no deadline. Once the status shows that it has passed, a
-    /// change has no effect.
+    /// `DeadlineExceeded`. At least 1. Unset: that of the Workspace's `runDefaults`, else none. Once the
+    /// status shows that it has passed, a change has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds after its end at which the object is deleted; 0 is at once. Unset: never. An object that
-    /// Argo CD, Flux or Helm would re-create, and so run again, is not deleted; its Finished condition
-    /// shows that.
+    /// Seconds after its end at which the object is deleted; 0 is at once. Unset: those of the Workspace's
+    /// `runDefaults`, else never. An object that Argo CD, Flux or Helm would re-create, and so run again,
+    /// is not deleted; its Finished condition shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // Kubernetes before 1.36 doesn't check `format: int32`.
     #[schemars(range(min = 0, max = i32::MAX))]
@@ -150,13 +153,6 @@ pub enum ReadyWhen {
 }
 
 impl RunSpec {
-    pub fn workspace_ref(&self) -> WorkspaceRef {
-        self.workspace_ref.clone().unwrap_or_else(|| WorkspaceRef {
-            kind: None,
-            name: names::DEFAULT_WORKSPACE.to_owned(),
-        })
-    }
-
     pub fn provider(&self) -> &str {
         self.provider.as_deref().unwrap_or(names::AUTO)
     }
@@ -207,6 +203,17 @@ pub struct Workload(Arc<str>);
 impl Workload {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Its `image`, without decoding the rest; `None` if it can't be read, which the schema rules out.
+    pub fn image(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        struct Image<'a> {
+            #[serde(borrow)]
+            image: Cow<'a, str>,
+        }
+        let read = serde_json::from_str::<Image<'_>>(&self.0);
+        read.ok().map(|read| read.image)
     }
 
     /// Uses the text of `other` if both are equal, so that many versions of one object store it once.
@@ -266,6 +273,22 @@ mod tests {
         let workload: Workload = serde_json::from_str(&deep).unwrap();
         assert_eq!(workload.as_str(), deep);
         assert_eq!(serde_json::to_string(&workload).unwrap(), deep);
+    }
+
+    #[test]
+    fn the_image_is_read_beside_fields_of_any_depth() {
+        let deep = format!(
+            r#"{{"a":{}{},"image":"ghcr.io\/acme","z":{{"image":1}}}}"#,
+            "[".repeat(9000),
+            "]".repeat(9000)
+        );
+        let image = |text: &str| {
+            let workload: Workload = serde_json::from_str(text).unwrap();
+            workload.image().map(Cow::into_owned)
+        };
+        assert_eq!(image(&deep).as_deref(), Some("ghcr.io/acme"));
+        assert_eq!(image(r#"{"image":1}"#), None);
+        assert_eq!(image("{}"), None);
     }
 
     #[test]

@@ -103,6 +103,38 @@ pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// The providers or the regions that a Workspace allows.
+pub(super) fn allowed_places(_: &mut SchemaGenerator) -> Schema {
+    allowed(json_schema!({
+        "description": "A value that a Run may have.",
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits::MAX_PLACE,
+        "pattern": NO_CONTROL,
+    }))
+}
+
+/// The beginnings of the images that a Workspace allows.
+pub(super) fn allowed_images(_: &mut SchemaGenerator) -> Schema {
+    allowed(json_schema!({
+        "description": "What an image may begin with.",
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits::MAX_IMAGE,
+    }))
+}
+
+/// An empty list would allow nothing, and is no list by mistake.
+fn allowed(items: Schema) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": limits::MAX_ALLOWED,
+        "x-kubernetes-list-type": "set",
+        "items": items,
+    })
+}
+
 /// metav1.LabelSelector with our own texts and sizes, and with meaningless values refused.
 pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

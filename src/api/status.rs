@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use super::conditions::LastError;
 use super::conditions::words;
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
-use super::{Reason, WorkspaceKind, limits, schema};
+use super::{Reason, RunDefaults, WorkspaceKind, WorkspaceRef, limits, schema};
 
 /// Observed state of the run.
 // Bounded: under 32 KiB whatever the service sends (`limits`).
@@ -52,6 +52,9 @@ pub struct RunStatus {
     /// The Workspace that the run was submitted to. Written once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<ResolvedWorkspace>,
+    /// The Workspace's `runDefaults` at the submission: in force where the spec has no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_defaults: Option<RunDefaults>,
     /// Time at which the service accepted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission_time: Option<Time>,
@@ -174,6 +177,15 @@ pub struct ResolvedWorkspace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_IDENTITY))]
     pub identity: Option<String>,
+}
+
+impl ResolvedWorkspace {
+    pub fn reference(&self) -> WorkspaceRef {
+        WorkspaceRef {
+            kind: Some(self.kind),
+            name: self.name.clone(),
+        }
+    }
 }
 
 /// One event of the service.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::core::{ParseExpressionError, Selector, SelectorExt};
-use kube::{CustomResource, Resource};
+use kube::{CustomResource, Resource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,40 @@ pub struct WorkspaceSpec {
     /// Blocks every submission of this Workspace; runs already submitted are still mirrored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// In force for its Runs that have no value of their own. Fixed when a Run is submitted:
+    /// `status.runDefaults` of the Run shows them, and a later change here does not affect it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_defaults: Option<RunDefaults>,
+    /// The providers that its Runs may have, at most 64 of at most 128 characters. `auto` is a value like
+    /// any other: without it a Run that names no provider is refused too. Unset: all. A Run with another
+    /// one waits, with the reason `ProviderNotAllowed`; one that is submitted already is not affected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::allowed_places")]
+    pub allowed_providers: Option<Vec<String>>,
+    /// The regions that its Runs may have, as `allowedProviders`. The reason is `RegionNotAllowed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::allowed_places")]
+    pub allowed_regions: Option<Vec<String>>,
+    /// What the images of its Runs may begin with, at most 64 of at most 2048 characters. End a registry
+    /// or a path with a slash: `ghcr.io/acme` also allows `ghcr.io/acme-other/tool`. Unset: all. The reason
+    /// is `ImageNotAllowed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::allowed_images")]
+    pub allowed_images: Option<Vec<String>>,
+}
+
+/// Values of Runs that have none of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunDefaults {
+    /// `activeDeadlineSeconds` of a Run without one. Unset: no deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
+    pub active_deadline_seconds: Option<i64>,
+    /// `ttlSecondsAfterFinished` of a Run without one. Unset: its object stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    pub ttl_seconds_after_finished: Option<i32>,
 }
 
 /// A key of a Secret.
@@ -112,6 +146,18 @@ pub struct RateLimit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
     pub burst: Option<i32>,
+}
+
+impl RunDefaults {
+    /// Without what the schema would refuse: anybody may edit an intent.
+    pub fn within_bounds(self) -> Self {
+        let deadline = self.active_deadline_seconds;
+        let ttl = self.ttl_seconds_after_finished;
+        Self {
+            active_deadline_seconds: deadline.filter(|s| (1..=limits::MAX_SECONDS).contains(s)),
+            ttl_seconds_after_finished: ttl.filter(|s| *s >= 0),
+        }
+    }
 }
 
 /// Observed state of the Workspace.
@@ -184,7 +230,8 @@ impl WorkspaceSpec {
     category = "run-operator",
     doc = "The service that the Runs of several namespaces are submitted to. It is a Workspace whose Secrets are \
            in the operator's namespace; namespaceSelector selects the namespaces that may use it. A Run names it in \
-           spec.workspaceRef with kind: ClusterWorkspace."
+           spec.workspaceRef with kind: ClusterWorkspace. With the annotation run-operator.dev/is-default: \"true\" it \
+           serves the Runs without workspaceRef in namespaces that have no Workspace called default."
 )]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::immutable("baseURL", "create a new ClusterWorkspace for another URL, and name it in new Runs"),
@@ -201,6 +248,12 @@ pub struct ClusterWorkspaceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
+}
+
+/// Whether a ClusterWorkspace is annotated as the default of the namespaces that it allows.
+pub fn is_default(workspace: &impl ResourceExt) -> bool {
+    let value = workspace.annotations().get(names::IS_DEFAULT_ANNOTATION);
+    value.is_some_and(|value| value == "true")
 }
 
 impl ClusterWorkspaceSpec {
@@ -278,6 +331,21 @@ words! {
 }
 
 impl WorkspaceRef {
+    /// The Workspace `default` of the Run's namespace.
+    pub fn own_default() -> Self {
+        Self {
+            kind: Some(WorkspaceKind::Workspace),
+            name: names::DEFAULT_WORKSPACE.to_owned(),
+        }
+    }
+
+    pub fn shared(name: String) -> Self {
+        Self {
+            kind: Some(WorkspaceKind::ClusterWorkspace),
+            name,
+        }
+    }
+
     pub fn kind(&self) -> WorkspaceKind {
         self.kind.unwrap_or_default()
     }
@@ -301,7 +369,11 @@ impl WorkspaceKey {
         }
     }
 
-    /// The Workspace that a Run in `namespace` refers to.
+    pub fn own_default(namespace: &str) -> Self {
+        Self::of(&WorkspaceRef::own_default(), namespace)
+    }
+
+    /// The Workspace that a Run in `namespace` uses.
     pub fn of(reference: &WorkspaceRef, namespace: &str) -> Self {
         let namespace = match reference.kind() {
             WorkspaceKind::Workspace => namespace.to_owned(),

@@ -21,7 +21,7 @@ use crate::util::error_chain;
 pub use cluster::{KubernetesVersion, MINIMUM, api_server};
 pub use operator::{Deployed, at_work};
 pub use service::{Target, Trial};
-pub use workspaces::{Workspaces, workspaces};
+pub use workspaces::{Workspaces, chosen, workspaces};
 
 /// Longest wait for one answer of the API server's: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);

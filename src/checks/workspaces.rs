@@ -1,5 +1,6 @@
 //! The Workspaces that the Runs of a namespace may name, by their status: whether they are Ready.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -8,19 +9,19 @@ use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    ClusterWorkspace, ClusterWorkspaceSpec, ConditionType, Reason, Workspace, WorkspaceSpec,
-    WorkspaceStatus, conditions,
+    ClusterWorkspace, ClusterWorkspaceSpec, ConditionType, Reason, Workspace, WorkspaceKind,
+    WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions, names, workspace::is_default,
 };
+use crate::decide::choice::{Choice, by_rule};
 
-use super::{Check, Finding, Refused, bounded, first_five, pages};
+use super::{Check, Finding, Refused, Verdict, bounded, first_five, pages};
 
-/// The Workspace of a Run that names none.
-const DEFAULT: &str = "default";
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
 
 const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
+const ONE_DEFAULT: &str = "A Run without workspaceRef waits: leave the annotation run-operator.dev/is-default on one of them.";
 const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
 const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
@@ -48,20 +49,66 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
     };
     let specs: Vec<WorkspaceSpec> = seen.iter().filter_map(|w| w.spec.clone()).collect();
     let mut findings = Vec::new();
+    let own = seen.iter().any(|w| w.name == names::DEFAULT_WORKSPACE);
+    let mut choice = own.then(|| Choice::One(WorkspaceRef::own_default()));
     match shared(client, namespace).await {
-        Ok(shared) => seen.extend(shared),
+        Ok(mut shared) => {
+            let defaults = shared.iter().filter(|w| w.default);
+            let defaults = defaults.map(|w| (w.name.as_str(), Some(true)));
+            choice = Some(by_rule(own, Some(defaults)));
+            for workspace in &mut shared {
+                workspace.name.insert_str(0, "ClusterWorkspace ");
+            }
+            seen.extend(shared);
+        }
         Err(refused) => {
             let what = "list ClusterWorkspaces, or read the namespace, whose labels decide";
             findings.push(SHARED.unread(&refused, what));
         }
     }
-    findings.push(judged(&seen, namespace, may_lack));
+    findings.push(judged(&seen, choice.as_ref(), namespace, may_lack));
     let ready = seen.into_iter().filter(|w| w.trouble.is_none());
     Workspaces {
         findings,
         taking: ready.map(|workspace| workspace.name).collect(),
         specs,
     }
+}
+
+/// The Workspace that a Run uses in this namespace which names none and is not submitted yet.
+pub async fn chosen(client: &Client, namespace: &str) -> Result<Choice, Refused> {
+    let kind = ApiResource::erase::<Workspace>(&());
+    let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    match bounded(own.get_metadata_opt(names::DEFAULT_WORKSPACE)).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return Ok(Choice::One(WorkspaceRef::own_default())),
+        // It is the one to name.
+        Err(refused) if refused.code() == Some(403) => {
+            return Ok(Choice::One(WorkspaceRef::own_default()));
+        }
+        Err(refused) => return Err(refused),
+    }
+    let kind = ApiResource::erase::<ClusterWorkspace>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let mut defaults = pages(&api, ListParams::default()).await?;
+    defaults.retain(is_default);
+    if !defaults.is_empty() {
+        let labels = labels(client, namespace).await?;
+        defaults.retain(|workspace| allows(workspace, &labels));
+    }
+    let names: Vec<String> = defaults.iter().map(ResourceExt::name_any).collect();
+    let allowed = names.iter().map(|name| (name.as_str(), Some(true)));
+    Ok(by_rule(false, Some(allowed)))
+}
+
+async fn labels(client: &Client, namespace: &str) -> Result<BTreeMap<String, String>, Refused> {
+    let own = bounded(Api::<Namespace>::all(client.clone()).get(namespace)).await?;
+    Ok(own.metadata.labels.unwrap_or_default())
+}
+
+fn allows(workspace: &DynamicObject, labels: &BTreeMap<String, String>) -> bool {
+    let spec: Option<ClusterWorkspaceSpec> = part(workspace, "spec");
+    spec.is_some_and(|spec| spec.allows(labels).unwrap_or_default())
 }
 
 /// The ClusterWorkspaces whose selector allows the namespace.
@@ -73,17 +120,8 @@ async fn shared(client: &Client, namespace: &str) -> Result<Vec<State>, Refused>
     if any.items.is_empty() {
         return Ok(Vec::new());
     }
-    let own = bounded(Api::<Namespace>::all(client.clone()).get(namespace)).await?;
-    let labels = own.metadata.labels.unwrap_or_default();
-    let allows = |workspace: &DynamicObject| {
-        let spec: Option<ClusterWorkspaceSpec> = part(workspace, "spec");
-        spec.is_some_and(|spec| spec.allows(&labels).unwrap_or_default())
-    };
-    let mut shared = checked(&api, allows).await?;
-    for workspace in &mut shared {
-        workspace.name.insert_str(0, "ClusterWorkspace ");
-    }
-    Ok(shared)
+    let labels = labels(client, namespace).await?;
+    checked(&api, |workspace| allows(workspace, &labels)).await
 }
 
 /// A Workspace of either kind. One that this version can't read is still one.
@@ -93,6 +131,8 @@ struct State {
     spec: Option<WorkspaceSpec>,
     /// The operator has not written its result yet.
     unchecked: bool,
+    /// It is annotated as the default.
+    default: bool,
 }
 
 async fn checked(
@@ -133,11 +173,12 @@ fn state(object: &DynamicObject) -> State {
         name: object.name_any(),
         trouble,
         unchecked: ready.is_none() || !current || checking,
+        default: is_default(object),
         spec,
     }
 }
 
-fn judged(seen: &[State], namespace: &str, may_lack: bool) -> Finding {
+fn judged(seen: &[State], choice: Option<&Choice>, namespace: &str, may_lack: bool) -> Finding {
     if seen.is_empty() && may_lack {
         return READY.not_tried(&format!("there is none in the namespace {namespace} yet"));
     }
@@ -163,8 +204,21 @@ fn judged(seen: &[State], namespace: &str, may_lack: bool) -> Finding {
         "In the namespace {namespace}, at the operator's last check: {}.",
         first_five(&names)
     );
-    if !names.iter().any(|name| name == DEFAULT) {
-        ok.push_str(" None is called default: a Run has to name its own.");
+    match choice {
+        Some(Choice::Several(names)) => {
+            let names = first_five(names);
+            let why = format!("Several ClusterWorkspaces are the default of {namespace}: {names}.");
+            return READY.finding(Verdict::Warn, why, Some(ONE_DEFAULT));
+        }
+        Some(Choice::One(reference)) if reference.kind() == WorkspaceKind::ClusterWorkspace => {
+            let uses = format!(
+                " A Run without workspaceRef uses ClusterWorkspace {}.",
+                reference.name
+            );
+            ok.push_str(&uses);
+        }
+        Some(Choice::None) => ok.push_str(" None is the default: a Run has to name its own."),
+        Some(Choice::One(_) | Choice::Unknown) | None => {}
     }
     READY.ok(ok)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::api::WorkspaceKey;
+use crate::api::{WorkspaceKey, WorkspaceKind};
 use crate::decide::WorkspaceView;
 
 use super::{
@@ -23,10 +23,8 @@ pub(crate) async fn wake_runs(ctx: Arc<Context>) {
         let asked = ctx.wakes.next().await;
         let began = Instant::now();
         enqueue_runs(&ctx, |known| {
-            let [_, namespace, _] = known.identity();
-            let workspace = known.waits_for();
-            let changes = workspace.map(|workspace| Whose::concerning(namespace, workspace));
-            changes.is_some_and(|changes| changes.iter().any(|change| asked.contains(change)))
+            let mut changes = known.waits_for().into_iter();
+            changes.any(|change| asked.contains(&change))
         });
         tokio::time::sleep(began.elapsed() * REST).await;
     }
@@ -44,6 +42,9 @@ pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
     if entry.set(state) {
         ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
+        if entry.key.kind == WorkspaceKind::ClusterWorkspace {
+            ctx.wakes.ask(Whose::Undecided);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use kube::{Api, Resource, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::api::Run;
+use crate::api::{Run, WorkspaceKind};
 
 use super::{
     apiserver::{
@@ -102,10 +102,20 @@ pub(crate) async fn workspaces<K: Kind>(
             Event::Init | Event::InitApply(_) => {}
             Event::InitDone => {
                 enqueue::missing_workspaces(ctx);
+                ctx.wakes.ask(Whose::Undecided);
                 listed(ctx);
             }
-            Event::Apply(workspace) => ctx.enqueue_workspace(&key_of::<K>(&workspace)),
-            Event::Delete(_) => enqueue::missing_workspaces(ctx),
+            Event::Apply(workspace) => {
+                ctx.enqueue_workspace(&key_of::<K>(&workspace));
+                // Perhaps it became the default, or allows other namespaces.
+                if K::KIND == WorkspaceKind::ClusterWorkspace {
+                    ctx.wakes.ask(Whose::Undecided);
+                }
+            }
+            Event::Delete(_) => {
+                enqueue::missing_workspaces(ctx);
+                ctx.wakes.ask(Whose::Undecided);
+            }
         }
     };
     let most = Semaphore::MAX_PERMITS;

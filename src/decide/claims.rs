@@ -3,14 +3,31 @@
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Intent, Reason, Run, RunStatus, conditions, finalizer,
+    ConditionType, Intent, Reason, Run, RunStatus, WorkspaceKey, conditions, finalizer,
     intent::IntentRecord,
     status::{Refusal, ResolvedWorkspace},
 };
 
-use super::decision::Effect;
+use super::{choice::bound, decision::Effect};
 
-/// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
+/// The Workspace of a Run by its object alone; `None` if that doesn't show it.
+pub fn bound_to(run: &Run) -> Option<WorkspaceKey> {
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    let intent = || run.intent_record().own();
+    let reference = bound(&run.spec, run.status.as_ref(), intent)?;
+    Some(WorkspaceKey::of(&reference, namespace))
+}
+
+/// Whether this may be the Workspace of a Run, by its object.
+pub fn may_use(run: &Run, key: &WorkspaceKey) -> bool {
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    match bound_to(run) {
+        Some(bound) => bound == *key,
+        None => key.namespace.is_empty() || *key == WorkspaceKey::own_default(namespace),
+    }
+}
+
+/// Whether a Run still needs the Workspace that it uses, whose base URL is this one (`None`: it has none): it was
 /// submitted, or may have been, and has not ended. A Run pinned to another base URL needs a Workspace re-created with it.
 pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
     needs_any(run) && !pinned_elsewhere(run, base_url)

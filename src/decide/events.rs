@@ -173,7 +173,7 @@ fn ended(status: &RunStatus) -> Option<EventDraft> {
 fn kept(status: &RunStatus) -> Option<EventDraft> {
     let by = status.kept_by.as_deref()?;
     let message = format!(
-        "spec.ttlSecondsAfterFinished doesn't apply: {by} would create this object again, as a new Run. To delete it, remove it there."
+        "ttlSecondsAfterFinished doesn't apply: {by} would create this object again, as a new Run. To delete it, remove it there."
     );
     let event = EventDraft::new(EventReason::TtlIgnored, ONCE, message);
     Some(event.since(status.completion_time.as_ref()))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions, finalizer,
+    ConditionType, Intent, Reason, RunDefaults, RunSpec, RunStatus, conditions, finalizer,
     intent::{End, IntentRecord},
     limits::MAX_RETRY,
     names,
@@ -51,13 +51,7 @@ impl<'a> Deref for Facts<'a> {
 impl<'a> Facts<'a> {
     pub(crate) fn of(inputs: &'a Inputs<'a>) -> Self {
         let uid = inputs.run.metadata.uid.as_deref().unwrap_or_default();
-        let stored = inputs.run.intent_record();
-        let intent_stands = matches!(stored, IntentRecord::Own(_));
-        let written = inputs.memory.intent.as_ref().filter(|own| own.uid == uid);
-        let intent = match written.filter(|_| !intent_stands) {
-            Some(written) => IntentRecord::Own(Box::new(written.clone())),
-            None => stored,
-        };
+        let (intent, intent_stands) = inputs.memory.intent_in_force(inputs.run);
         Self {
             inputs,
             uid,
@@ -141,14 +135,30 @@ impl Facts<'_> {
             && intent.epoch == self.memory.submission.epoch
     }
 
-    /// The intent as this process wrote it, if it counts beside the one in the object: of the same epoch, or a run may
-    /// have been made under it. Another process never moves a submission in doubt, so a difference is then an edit.
     pub(crate) fn written(&self) -> Option<&Intent> {
-        let stands = self.own_intent()?;
-        self.memory.intent.as_ref().filter(|own| {
-            let made_some = self.memory.run_id.is_some() || !self.memory.knows_none_made();
-            own.uid == self.uid && (own.epoch == stands.epoch || made_some)
-        })
+        self.memory.written(self.own_intent()?)
+    }
+
+    /// The Workspace's defaults: its present ones, until the intent fixes them and the status keeps them.
+    pub(crate) fn run_defaults(&self) -> RunDefaults {
+        let status = self.status();
+        let kept = status.run_id.is_some() || status.phase.is_some_and(Phase::terminal);
+        let defaults = match self.written().or(self.own_intent()) {
+            _ if kept => status.run_defaults,
+            Some(intent) => intent.run_defaults,
+            None => self.rules.and_then(|rules| rules.run_defaults),
+        };
+        defaults.unwrap_or_default().within_bounds()
+    }
+
+    pub(crate) fn deadline_seconds(&self) -> Option<i64> {
+        let own = self.spec().active_deadline_seconds;
+        own.or(self.run_defaults().active_deadline_seconds)
+    }
+
+    pub(crate) fn ttl_seconds(&self) -> Option<i32> {
+        let own = self.spec().ttl_seconds_after_finished;
+        own.or(self.run_defaults().ttl_seconds_after_finished)
     }
 
     pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {

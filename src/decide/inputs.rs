@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Reason, Run, status::ResolvedWorkspace};
+use crate::api::{Contract, Reason, Run, WorkspaceSpec, status::ResolvedWorkspace};
 
-use super::memory::Memory;
+use super::{choice::Choice, memory::Memory};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// At least as new as this process's own last write to it.
     pub run: &'a Run,
+    pub choice: &'a Choice,
+    /// The state of that Workspace. `Missing` if there is none, or several; `Unknown` while that isn't known.
     pub workspace: &'a WorkspaceView,
+    /// Its spec; `None` if the store lacks it or it can't be read.
+    pub rules: Option<&'a WorkspaceSpec>,
     /// That Workspace may be used from the object's namespace now; `None` while the namespace's labels are not known.
     pub namespace_allowed: Option<bool>,
     pub memory: &'a Memory,

@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Reason, Run, RunStatus, limits::MAX_RUN_ID};
+use crate::api::{
+    Contract, Intent, Reason, Run, RunStatus, intent::IntentRecord, limits::MAX_RUN_ID,
+};
 
 use super::{
     delays::{self, HINTS, NOT_FOUND_APART, TokenBucket, later},
@@ -59,6 +61,33 @@ impl Memory {
             memory.event_buffer.remember(status);
         }
         memory
+    }
+
+    /// The intent in force, from the object or, if an edit removed it there, from memory; and whether it is in the object.
+    pub(crate) fn intent_in_force(&self, run: &Run) -> (IntentRecord, bool) {
+        let stored = run.intent_record();
+        if matches!(stored, IntentRecord::Own(_)) {
+            return (stored, true);
+        }
+        let written = self.intent.as_ref();
+        let written = written.filter(|own| Some(&own.uid) == run.metadata.uid.as_ref());
+        let intent = written.map(|own| IntentRecord::Own(Box::new(own.clone())));
+        (intent.unwrap_or(stored), false)
+    }
+
+    /// The intent as this process wrote it, if it counts beside the one in force: of the same epoch, or a run may have
+    /// been made under it. Another process never moves a submission in doubt, so a difference is then an edit.
+    pub(crate) fn written(&self, in_force: &Intent) -> Option<&Intent> {
+        self.intent.as_ref().filter(|own| {
+            let made_some = self.run_id.is_some() || !self.knows_none_made();
+            own.uid == in_force.uid && (own.epoch == in_force.epoch || made_some)
+        })
+    }
+
+    /// The intent that decides where the Run is submitted.
+    pub fn deciding_intent(&self, run: &Run) -> Option<Intent> {
+        let in_force = self.intent_in_force(run).0.own()?;
+        Some(self.written(&in_force).cloned().unwrap_or(in_force))
     }
 
     /// Records an event of the stream. Returns whether it is new.

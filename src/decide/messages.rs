@@ -4,15 +4,18 @@ use crate::api::{
     ConditionType, Intent, Phase, Reason, WorkspaceKind,
     conditions::find,
     limits::MAX_OBJECT,
+    names::IS_DEFAULT_ANNOTATION,
     status::{Refusal, ResolvedWorkspace},
 };
 
 use super::{
+    choice::Choice,
     conditions::Why,
     facts::Facts,
     failure::{Call, CallFailures, Class},
     inputs::{CallDelay, Session},
     memory::RefusedWrite,
+    rules::Breach,
     truncate::{MAX_ERROR, MAX_QUOTE, cut},
 };
 
@@ -21,7 +24,7 @@ pub(crate) enum CancelCause {
     Deletion,
     /// `spec.cancel`.
     Request,
-    /// `spec.activeDeadlineSeconds` has passed.
+    /// `activeDeadlineSeconds` have passed.
     Deadline,
 }
 
@@ -29,10 +32,14 @@ const SUSPENDED_TOO_LATE: &str = " spec.suspend is ignored, since the submission
 const KEY_USED: &str =
     "The key was used for another request; use another spec.idempotencyKey in a new Run.";
 const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
+/// Bytes of a list of names.
+const MAX_LIST: usize = 256;
 const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object be deleted";
 
 fn workspace_name(facts: &Facts<'_>) -> String {
-    let reference = facts.spec().workspace_ref();
+    let Choice::One(reference) = facts.choice else {
+        return "Workspace".to_owned();
+    };
     let (name, namespace) = (&reference.name, facts.namespace());
     match reference.kind() {
         WorkspaceKind::Workspace => format!("Workspace {name} in namespace {namespace}"),
@@ -53,9 +60,51 @@ fn beside(facts: &Facts<'_>) -> &'static str {
 
 pub(crate) fn workspace_missing(facts: &Facts<'_>) -> Why {
     let workspace = workspace_name(facts);
+    if *facts.choice == Choice::None {
+        let namespace = facts.namespace();
+        let message = format!(
+            "Waiting for a Workspace. Create the Workspace default in namespace {namespace}, or annotate a ClusterWorkspace whose spec.namespaceSelector allows the namespace: {IS_DEFAULT_ANNOTATION}: \"true\"."
+        );
+        return Why::new(Reason::WorkspaceNotFound, message);
+    }
     let beside = beside(facts);
     let message = format!("Waiting for the {workspace}, which doesn't exist; create it.{beside}");
     Why::new(Reason::WorkspaceNotFound, message)
+}
+
+pub(crate) fn workspace_ambiguous(facts: &Facts<'_>, names: &[String]) -> Why {
+    let (namespace, names) = (facts.namespace(), listed(names));
+    let message = format!(
+        "Several ClusterWorkspaces are the default of the namespace {namespace}: {names}. Nothing is submitted. Leave the annotation {IS_DEFAULT_ANNOTATION} on one of them, create the Workspace default in the namespace, or create a new Run with spec.workspaceRef."
+    );
+    Why::new(Reason::WorkspaceAmbiguous, message)
+}
+
+pub(crate) fn not_allowed(facts: &Facts<'_>, breach: &Breach<'_>) -> Why {
+    let workspace = workspace_name(facts);
+    let (what, field, allowed) = (breach.what, breach.field, listed(breach.allowed));
+    let value = cut(&breach.value, MAX_QUOTE);
+    let with = match breach.reason {
+        Reason::ImageNotAllowed => "one that begins with",
+        _ => "one of",
+    };
+    let message = format!(
+        "The {workspace} doesn't allow the {what} {value}, by its spec.{field}. Nothing is submitted. Create a new Run with {with}: {allowed}. Or have the list changed."
+    );
+    Why::new(breach.reason, message)
+}
+
+/// As many as a message has room for.
+fn listed(names: &[String]) -> String {
+    let mut text = String::new();
+    for (n, name) in names.iter().enumerate() {
+        if n > 0 && text.len() + name.len() > MAX_LIST {
+            return format!("{text} and {} others", names.len() - n);
+        }
+        let comma = if n > 0 { ", " } else { "" };
+        text = format!("{text}{comma}{}", cut(name, MAX_LIST));
+    }
+    text
 }
 
 /// Contains no detail of the Workspace: a namespace that may not use it must not see any.
@@ -299,7 +348,7 @@ pub(crate) fn ended(
     match (phase, cancel_cause) {
         (Phase::Succeeded, _) => (phase, Why::new(Reason::Succeeded, ended_as)),
         (Phase::Cancelled, Some(CancelCause::Deadline)) => {
-            let message = "The run took longer than spec.activeDeadlineSeconds and was cancelled.";
+            let message = "The run took longer than its activeDeadlineSeconds and was cancelled.";
             (Phase::Failed, Why::new(Reason::DeadlineExceeded, message))
         }
         (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => {
@@ -342,7 +391,7 @@ pub(crate) fn at_the_service(
         Some(CancelCause::Deletion) => "The object is being deleted; its run is being cancelled.",
         Some(CancelCause::Request) => "Cancelling the run as requested by spec.cancel.",
         Some(CancelCause::Deadline) => {
-            "spec.activeDeadlineSeconds has passed; the run is being cancelled."
+            "The run's activeDeadlineSeconds have passed; it is being cancelled."
         }
         None if cancelling => "The run is being cancelled at the service.",
         None => "The run is at the service.",

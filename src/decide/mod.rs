@@ -3,6 +3,7 @@
 //! [`Effect::Submit`] without an intent in the object that this process owns; [`Effect::Release`] only by the design's
 //! deletion table; a terminal status never changes its phase, and leads to no call.
 
+pub mod choice;
 pub mod claims;
 pub mod conditions;
 mod decision;
@@ -15,6 +16,7 @@ mod inputs;
 mod memory;
 mod messages;
 pub mod request;
+mod rules;
 pub mod run;
 pub mod stream;
 pub mod truncate;
@@ -22,6 +24,7 @@ pub mod ttl;
 pub mod turn;
 pub mod workspace;
 
+pub use choice::Choice;
 pub use decision::{Decision, Effect, Follow, MetadataChange};
 pub use events::EventDraft;
 pub use inputs::{CallDelay, Inputs, Session, Settings, Stream, WorkspaceView, elsewhere};

@@ -1,4 +1,4 @@
-//! `spec.ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
+//! `ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 //!
 //! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: one that has
 //! their mark stays. Marks are what they set whatever their settings, and what nobody else sets by habit.
@@ -27,7 +27,7 @@ pub(crate) fn due(facts: &Facts<'_>) -> Option<Timestamp> {
     if kept_by(facts).is_some() {
         return None;
     }
-    let ttl = u64::try_from(facts.spec().ttl_seconds_after_finished?).ok()?;
+    let ttl = u64::try_from(facts.ttl_seconds()?).ok()?;
     let ended = facts.status().completion_time.as_ref()?;
     Some(after_stored(ended.0, ttl))
 }
@@ -39,7 +39,7 @@ pub(crate) fn record_keeper(facts: &Facts<'_>, status: &mut RunStatus) {
 }
 
 fn kept_by(facts: &Facts<'_>) -> Option<Tracker> {
-    facts.spec().ttl_seconds_after_finished?;
+    facts.ttl_seconds()?;
     tracked_by(&facts.run.metadata)
 }
 

@@ -11,6 +11,10 @@ fn run(field: &str, value: Value) -> Value {
     spec
 }
 
+fn numbered(count: usize) -> Value {
+    (0..count).map(|n| n.to_string()).collect()
+}
+
 fn long(length: usize) -> Value {
     "x".repeat(length).into()
 }
@@ -81,6 +85,15 @@ async fn a_run_that_can_t_be_right_is_refused(
 #[case::no_requests(json!({"rateLimit": {"requestsPerSecond": 0}}), "spec.rateLimit.requestsPerSecond", "greater than or equal to 1")]
 #[case::too_many_requests(json!({"rateLimit": {"requestsPerSecond": 1001}}), "spec.rateLimit.requestsPerSecond", "less than or equal to 1000")]
 #[case::no_burst(json!({"rateLimit": {"burst": 0}}), "spec.rateLimit.burst", "greater than or equal to 1")]
+#[case::default_deadline(json!({"runDefaults": {"activeDeadlineSeconds": 0}}), "spec.runDefaults.activeDeadlineSeconds", "greater than or equal to 1")]
+#[case::default_ttl(json!({"runDefaults": {"ttlSecondsAfterFinished": -1}}), "spec.runDefaults.ttlSecondsAfterFinished", "greater than or equal to 0")]
+#[case::no_provider(json!({"allowedProviders": []}), "spec.allowedProviders", "at least 1 items")]
+#[case::a_provider_twice(json!({"allowedProviders": ["a", "a"]}), "spec.allowedProviders[1]", "Duplicate value")]
+#[case::too_many_regions(json!({"allowedRegions": numbered(65)}), "spec.allowedRegions", "at most 64 items")]
+#[case::long_region(json!({"allowedRegions": [long(129)]}), "spec.allowedRegions[0]", "more than 128")]
+#[case::region_escape(json!({"allowedRegions": ["a\u{1b}"]}), "spec.allowedRegions[0]", "should match")]
+#[case::empty_image(json!({"allowedImages": [""]}), "spec.allowedImages[0]", "at least 1 chars")]
+#[case::long_image(json!({"allowedImages": [long(2049)]}), "spec.allowedImages[0]", "more than 2048")]
 #[case::huge_burst(json!({"rateLimit": {"burst": 10001}}), "spec.rateLimit.burst", "less than or equal to 10000")]
 #[tokio::test]
 async fn a_workspace_that_can_t_be_right_is_refused(
@@ -125,6 +138,10 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
 #[case::the_longest("Run", json!({
     "workload": {"image": long(2048)}, "workspaceRef": {"name": long(253)},
     "provider": long(128), "region": long(128), "idempotencyKey": long(255)
+}))]
+#[case::rules("Workspace", json!({
+    "runDefaults": {"activeDeadlineSeconds": 3_153_600_000_i64, "ttlSecondsAfterFinished": 0},
+    "allowedProviders": numbered(64), "allowedRegions": [long(128)], "allowedImages": [long(2048), "ghcr.io/acme/"]
 }))]
 #[case::a_base_url("Workspace", json!({"baseURL": "https://runs.example.com/api/v1"}))]
 #[case::one_of_ipv4("Workspace", json!({"baseURL": "http://127.0.0.1:8080/api/v1"}))]

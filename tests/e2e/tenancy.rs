@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase, Run, conditions, names};
 
+use crate::runs::runs;
 use crate::support::{
     Plane, Setup, TOKEN, World, condition_of, eventually, gone, phase_of, run_until, says,
 };
@@ -40,10 +41,13 @@ impl Tenant {
     }
 
     async fn simulate(&self, name: &str, simulate: Value) -> Run {
-        let spec = json!({
-            "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
-            "workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate},
-        });
+        let shared = json!({"kind": "ClusterWorkspace", "name": "shared"});
+        self.create(name, json!({"workspaceRef": shared}), simulate)
+            .await
+    }
+
+    async fn create(&self, name: &str, mut spec: Value, simulate: Value) -> Run {
+        spec["workload"] = json!({"image": "ghcr.io/acme/train:1.4", "simulate": simulate});
         let run = Run::new(name, serde_json::from_value(spec).unwrap());
         let params = PostParams::default();
         self.runs.create(&params, &run).await.unwrap()
@@ -88,9 +92,12 @@ async fn select(world: &World, selector: Value) {
 }
 
 async fn shared_ready(world: &World, reason: &str) -> ClusterWorkspace {
-    eventually(&format!("shared has Ready for {reason}"), async || {
-        let workspace = shared(world).get("shared").await;
-        let workspace = workspace.map_err(|error| error.to_string())?;
+    ready(&shared(world), "shared", reason).await
+}
+
+async fn ready(api: &Api<ClusterWorkspace>, name: &str, reason: &str) -> ClusterWorkspace {
+    eventually(&format!("{name} has Ready for {reason}"), async || {
+        let workspace = api.get(name).await.map_err(|error| error.to_string())?;
         let all = workspace.status.clone().unwrap_or_default().conditions;
         match conditions::find(&all, Type::Ready) {
             Some(ready) if ready.reason == reason => Ok(workspace),
@@ -177,6 +184,85 @@ async fn without_a_flag_secrets_and_lease_are_in_the_operator_s_namespace() {
     let reference = json!({"tokenSecretRef": {"name": "own-token"}});
     world.create_workspace("own", reference).await;
     world.workspace_ready("own", "True", "Verified").await;
+}
+
+/// Makes a ClusterWorkspace the default, or no longer.
+async fn is_default(world: &World, name: &str, is: bool) {
+    let mark = format!("{}={is}", names::IS_DEFAULT_ANNOTATION);
+    let kind = "clusterworkspaces.run-operator.dev";
+    let words = ["annotate", "--overwrite", kind, name, &mark];
+    world.kubectl(&words, "").await.unwrap();
+}
+
+/// Each change that may decide about it wakes a Run that waits, and none moves a Run that is submitted.
+/// Proves: P-default-workspace, P-rules, K-why, I-doctor
+#[tokio::test]
+async fn a_run_without_reference_uses_the_default_of_its_namespace_and_stays_there() {
+    let mut world = world().await;
+    let team = Tenant {
+        name: world.namespace.clone(),
+        runs: world.runs(),
+    };
+    let labelled = json!({"matchLabels": {"runs": "yes"}});
+    select(&world, labelled.clone()).await;
+    let spare = json!({"namespaceSelector": labelled});
+    world.apply("", "ClusterWorkspace", "spare", spare).await;
+    let run = json!({"runId": "first", "outcome": "never"});
+    team.create("train", json!({}), run).await;
+    team.not_ready("train", "WorkspaceNotFound").await;
+    for name in ["shared", "spare"] {
+        is_default(&world, name, true).await;
+    }
+    // The operator has seen both annotations when it has seen what came after them.
+    let later = json!({"suspend": false});
+    world.apply("", "ClusterWorkspace", "later", later).await;
+    ready(&shared(&world), "later", "Verified").await;
+    let label = ["label", "--overwrite", "ns", &team.name, "runs=yes"];
+    world.kubectl(&label, "").await.unwrap();
+    let told = team.not_ready("train", "WorkspaceAmbiguous").await;
+    says(&told, &["shared, spare"]);
+    says(&runs(&world, "why train").await.ok(), &["shared, spare"]);
+    is_default(&world, "spare", false).await;
+    let run = team.state("train", "running").await;
+    let place = run.status.unwrap().workspace.unwrap();
+    let shown = (place.kind.to_string(), place.name);
+    assert_eq!(shown, ("ClusterWorkspace".into(), "shared".into()));
+    let found = runs(&world, "doctor --read-only").await.ended(1);
+    says(
+        &found,
+        &["A Run without workspaceRef uses ClusterWorkspace shared."],
+    );
+
+    let paused = json!({"suspend": true, "namespaceSelector": labelled});
+    world.apply("", "ClusterWorkspace", "shared", paused).await;
+    team.create("held", json!({"region": "eu"}), json!({}))
+        .await;
+    team.not_ready("held", "WorkspaceSuspended").await;
+    let why = runs(&world, "why held").await.ok();
+    says(&why, &["ClusterWorkspace shared: it is Ready"]);
+    let ttl = json!({"ttlSecondsAfterFinished": 3600});
+    let rules = json!({"allowedRegions": ["eu"], "runDefaults": ttl});
+    world.create_workspace("default", rules).await;
+    let held = team.state("held", "succeeded").await.status.unwrap();
+    assert_eq!(held.workspace.unwrap().name, "default");
+    assert_eq!(json!(held.run_defaults), ttl);
+    team.create("elsewhere", json!({}), json!({})).await;
+    team.not_ready("elsewhere", "RegionNotAllowed").await;
+    is_default(&world, "shared", false).await;
+    world.kill_operator();
+    world.start_operator().await;
+    let params = DeleteParams::default();
+    shared(&world).delete("shared", &params).await.unwrap();
+    let leaving = shared_ready(&world, "WorkspaceDeleting").await;
+    let all = leaving.status.unwrap().conditions;
+    let told = &conditions::find(&all, Type::Ready).unwrap().message;
+    says(told, &[&format!("{}/train", team.name)]);
+    world.set_state("first", "provisioning").await;
+    team.state("train", "provisioning").await;
+    team.delete("train").await;
+    gone(&shared(&world), "shared").await;
+    assert_eq!(world.service.runs().await[0]["state"], "cancelled");
+    assert_eq!(posts(&world).await, 2);
 }
 
 /// Proves: P-workspace-finalizer

@@ -291,8 +291,10 @@ fn turned(s: &mut State, turn: Turn) -> bool {
         Turn::Goes => s.world.holds = false,
         Turn::Disallow => s.world.allowed = false,
         Turn::Allow => s.world.allowed = true,
+        Turn::Unshared => s.world.shared = Some(false),
+        Turn::Shared => s.world.shared = Some(true),
     }
-    if s.world.allowed != before.allowed {
+    if (s.world.allowed, s.world.shared) != (before.allowed, before.shared) {
         for slot in 0..2 {
             process::look_all(s, slot);
         }

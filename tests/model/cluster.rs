@@ -67,6 +67,12 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         let ghost = s.ghost(old.uid);
         ghost.owners |= 1 << sender;
         ghost.pinned = Some(properties::spot(&intent.workspace));
+        let uses = format!("{} {}", intent.workspace.kind, intent.workspace.name);
+        let first = ghost.uses.get_or_insert_with(|| uses.clone());
+        let moves = *first != uses && !ghost.forced;
+        if moves {
+            s.breaks(Broken::Moved);
+        }
     }
     let same_epoch =
         matches!(old.run.intent_record(), IntentRecord::Own(i) if i.epoch == intent.epoch);

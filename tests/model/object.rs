@@ -194,13 +194,22 @@ impl Remembered {
 /// The Workspace that was created again at another base URL.
 pub(crate) const MOVED: u8 = 3;
 
+/// The ClusterWorkspace, and whom its token acts for, which is the first of all.
+pub(crate) const SHARED: u8 = 4;
+pub(crate) const SHARED_IDENTITY: u8 = 2;
+pub(crate) const SHARED_TOKEN: u8 = 0;
+
 pub(crate) const OTHER_URL: &str = "https://elsewhere.example.com/api/v1";
 
 /// The place of a verified token.
 pub(crate) fn place(identity: u8, workspace: u8) -> ResolvedWorkspace {
+    let (kind, name) = match workspace {
+        SHARED => (WorkspaceKind::ClusterWorkspace, "shared"),
+        _ => (WorkspaceKind::Workspace, "default"),
+    };
     ResolvedWorkspace {
-        kind: WorkspaceKind::Workspace,
-        name: "default".into(),
+        kind,
+        name: name.into(),
         uid: format!("w{workspace}"),
         base_url: if workspace == MOVED {
             OTHER_URL.into()

@@ -6,14 +6,15 @@ mod watch;
 mod workspace;
 mod writes;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use run_operator::api::intent::IntentRecord;
+use run_operator::api::{Run, WorkspaceRef, WorkspaceSpec, intent::IntentRecord};
 use run_operator::decide::{
-    Effect, Follow, Inputs, Report, Session, Settings, Stream, WorkspaceView,
+    Choice, Effect, Follow, Inputs, Memory, Report, Session, Settings, Stream, WorkspaceView,
+    choice,
     claims::{KeyClaim, created},
     decide,
     stream::StreamEnd,
@@ -21,7 +22,7 @@ use run_operator::decide::{
 };
 
 use crate::cluster;
-use crate::object::{CONTRACT, Object, Remembered, at, place, second};
+use crate::object::{CONTRACT, Object, Remembered, SHARED, SHARED_TOKEN, at, place, second};
 use crate::properties;
 pub(crate) use crate::state::Proc;
 use crate::state::{Entry, Place, State, View, Wake, Write};
@@ -43,6 +44,9 @@ pub(crate) enum Fate {
 /// The controller's own record of one object.
 type Tracked = TrackedRun<Object, Remembered>;
 
+/// The Workspaces' spec.
+static RULES: LazyLock<WorkspaceSpec> = LazyLock::new(WorkspaceSpec::default);
+
 /// The pace of whatever waits for a regular look.
 const POLL: Duration = Duration::from_mins(1);
 /// Interval of reconciling a vanished object.
@@ -53,9 +57,41 @@ impl Proc {
         self.entries.iter_mut().find(|e| e.uid == uid)
     }
 
+    /// The Workspace that a Run uses, as far as this process knows.
+    fn choice(&self, s: &State, run: &Run, memory: &Memory) -> Choice {
+        let intent = || memory.deciding_intent(run);
+        if let Some(bound) = choice::bound(&run.spec, run.status.as_ref(), intent) {
+            return Choice::One(bound);
+        }
+        if self.view == View::Unknown {
+            return Choice::Unknown;
+        }
+        let shared = s
+            .world
+            .shared
+            .map(|is| is.then_some(("shared", Some(true))));
+        choice::by_rule(self.view != View::Missing, shared)
+    }
+
+    fn view(&self, choice: &Choice) -> View {
+        match choice {
+            Choice::One(reference) if *reference == WorkspaceRef::shared("shared".into()) => {
+                View::Ready {
+                    token: SHARED_TOKEN,
+                    session: 1,
+                    workspace: SHARED,
+                    holds: None,
+                }
+            }
+            Choice::One(reference) if reference.name == "default" => self.view,
+            Choice::Unknown => View::Unknown,
+            Choice::One(_) | Choice::Several(_) | Choice::None => View::Missing,
+        }
+    }
+
     /// The Workspace as Runs see it.
-    fn workspace(&self, s: &State) -> WorkspaceView {
-        match self.view {
+    fn workspace(s: &State, view: View) -> WorkspaceView {
+        match view {
             View::Unknown => WorkspaceView::Unknown,
             View::Missing => WorkspaceView::Missing,
             View::NotReady(reason) => WorkspaceView::NotReady {
@@ -112,7 +148,9 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
     let proc = s.procs[slot].as_ref()?;
     let entry = proc.entries.iter().find(|e| e.uid == number)?;
     let object = entry.run.latest().cloned()?;
-    let workspace = proc.workspace(s);
+    let choice = proc.choice(s, &object.run, &entry.run.memory);
+    let view = proc.view(&choice);
+    let workspace = Proc::workspace(s, view);
     let key_holder = proc.key_holder(&object);
     let settings = Settings {
         process: format!("p{}", proc.number),
@@ -132,8 +170,10 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
         |object, memory, deleted_without_release| {
             decide(&Inputs {
                 run: &object.run,
+                choice: &choice,
                 workspace: &workspace,
-                namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
+                rules: Some(&*RULES),
+                namespace_allowed: (view != View::Unknown).then_some(s.world.allowed),
                 memory,
                 key_holder: key_holder.as_deref(),
                 deleted_without_release,

@@ -7,9 +7,9 @@ mod status;
 use run_operator::api::{intent::IntentRecord, run::DeletionPolicy};
 use run_operator::decide::failure::{Failure, FailureKind, RunView};
 
-use crate::object::{MOVED, Object};
+use crate::object::{MOVED, Object, SHARED_IDENTITY};
 use crate::service;
-use crate::state::{Call, Entry, Packet, Place, Proc, RunState, State, Wake};
+use crate::state::{Call, Entry, Home, Packet, Place, Proc, RunState, State, Wake};
 pub(crate) use quiescence::{held, retried, told};
 pub(crate) use sending::{Sending, spot};
 pub(crate) use status::status_written;
@@ -62,6 +62,8 @@ broken! {
     CallAfterEnd,
     /// A call goes where the Run is pinned to, with a token of that identity.
     OtherPlace,
+    /// From its first intent on a Run stays with one Workspace.
+    Moved,
     /// Nothing is submitted or cancelled that was not asked for, or that is held.
     Unasked,
     /// What was answered for good is not asked again, unless a person or a deletion asks for it.
@@ -158,8 +160,10 @@ pub(crate) fn outlived(s: &mut State) {
     let moved = s.world.workspace == Some(MOVED);
     let needs = |o: &Object| {
         let mut runs = s.service.runs.iter();
-        let live = runs.any(|r| r.uid == o.uid && r.home.moved == moved && r.live())
-            || may_come_of(s, |p| p.uid == o.uid && p.moved == moved);
+        let own = |identity: u8| identity != SHARED_IDENTITY;
+        let here = |home: Home| home.moved == moved && own(home.identity);
+        let live = runs.any(|r| r.uid == o.uid && here(r.home) && r.live())
+            || may_come_of(s, |p| p.uid == o.uid && here(service::home(s, p)));
         live && !s.ghosts[usize::from(o.uid) - 1].forced
     };
     if s.live.iter().flatten().any(|o| needs(o)) {

@@ -4,8 +4,9 @@ mod faults;
 mod small;
 mod users;
 
+use crate::object::SHARED_IDENTITY;
 use crate::service::Answer;
-use crate::state::{Budget, State, World};
+use crate::state::{Budget, State, Token, World};
 
 /// An action of a person on the first object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,9 @@ pub(crate) enum Turn {
     Goes,
     Disallow,
     Allow,
+    /// The ClusterWorkspace is the default no more.
+    Unshared,
+    Shared,
 }
 
 /// A bounded part of the world.
@@ -88,6 +92,8 @@ pub(crate) struct Scenario {
     pub(crate) ends: bool,
     /// The service may lose a run.
     pub(crate) loses: bool,
+    /// There is a default ClusterWorkspace, and no Workspace at first.
+    pub(crate) shared: bool,
 }
 
 /// No fault, and no action of a person.
@@ -122,6 +128,7 @@ pub(crate) const QUIET: Scenario = Scenario {
     refuses: false,
     ends: false,
     loses: false,
+    shared: false,
 };
 
 fn scenario(name: &'static str, budget: Budget) -> Scenario {
@@ -149,6 +156,12 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
 
 impl Scenario {
     pub(crate) fn begin(&self) -> State {
+        let token = |identity| Token {
+            identity,
+            valid: true,
+        };
+        // The Workspace's own is the last.
+        let shared = self.shared.then(|| token(SHARED_IDENTITY));
         let mut s = State {
             now: 0,
             live: [None, None],
@@ -162,14 +175,12 @@ impl Scenario {
             calls: Vec::new(),
             writes: Vec::new(),
             world: World {
-                tokens: vec![crate::state::Token {
-                    identity: 0,
-                    valid: true,
-                }],
-                workspace: Some(1),
+                tokens: shared.into_iter().chain([token(0)]).collect(),
+                workspace: (!self.shared).then_some(1),
                 holds: false,
                 leaving: false,
                 allowed: true,
+                shared: self.shared.then_some(true),
             },
             left: self.budget,
             ghosts: Vec::new(),

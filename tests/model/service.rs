@@ -116,7 +116,7 @@ fn shown(run: usize, state: RunState) -> RunView {
     }
 }
 
-fn home(s: &State, packet: &Packet) -> Home {
+pub(crate) fn home(s: &State, packet: &Packet) -> Home {
     Home {
         identity: s.world.tokens[usize::from(packet.token)].identity,
         moved: packet.moved,

@@ -88,6 +88,8 @@ pub(crate) struct World {
     pub(crate) leaving: bool,
     /// The namespace may use the Workspace.
     pub(crate) allowed: bool,
+    /// Whether the ClusterWorkspace is the default; none if ClusterWorkspaces are not served.
+    pub(crate) shared: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,6 +155,8 @@ pub(crate) struct Ghost {
     /// Time of the last GET that showed the run cancelling.
     pub(crate) cancelling: Option<i64>,
     pub(crate) posted: bool,
+    /// Kind and name of the Workspace in the operator's first intent.
+    pub(crate) uses: Option<String>,
     /// A mark of the place that the operator last wrote into the intent.
     pub(crate) pinned: Option<u64>,
     /// The latest POST was the first of all, under the first intent.

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, conditions::whole_seconds, limits::MAX_OBJECT, run::ReadyWhen},
-    decide::{WorkspaceView, failure::RunView},
+    decide::{Choice, WorkspaceView, failure::RunView},
 };
 
 use crate::support::{
@@ -69,6 +69,13 @@ pub(crate) fn lost_run() -> Case {
 /// Proves: P-conditions, P-no-defaults, P-unmapped
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
+#[case::no_default(
+    Case { by_rule: Choice::None, ..Case::new() }.view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
+#[case::several_defaults(
+    Case { by_rule: Choice::Several(vec!["a".into(), "b".into()]), ..Case::new() }.view(WorkspaceView::Missing),
+    "Pending FF--F-T", "WorkspaceAmbiguous")]
+#[case::provider_not_allowed(
+    Case::new().rules(|r| r.allowed_providers = Some(vec!["a".into()])), "Pending FF--F-T", "ProviderNotAllowed")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
 #[case::held(Case::new().view(held()), "Pending FF--FT-", "VersionNotAccepted")]
 #[case::retrying(Case::new().mine().posted(Err(lost())), "Pending FF--FT-", "Retrying")]

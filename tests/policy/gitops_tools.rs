@@ -167,7 +167,7 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     let case = case.submitted("running").got(Ok(view("succeeded")));
     let ends = case.decide();
     let ignored = ends.events.iter().find(|e| of_the_ttl(e)).unwrap();
-    let text = "spec.ttlSecondsAfterFinished doesn't apply: Argo CD (argocd.argoproj.io/tracking-id) would create this object again, as a new Run. To delete it, remove it there.";
+    let text = "ttlSecondsAfterFinished doesn't apply: Argo CD (argocd.argoproj.io/tracking-id) would create this object again, as a new Run. To delete it, remove it there.";
     assert_eq!(ignored.message, text);
     let case = case.settle().read_on();
     let next = case.decide();

@@ -9,6 +9,7 @@
 
 mod authorization;
 mod boundaries;
+mod choice;
 mod classify;
 mod conditions;
 mod conflicts;
@@ -36,6 +37,7 @@ mod recheck;
 mod refusal;
 mod refused_writes;
 mod request;
+mod rules;
 mod settled;
 mod submissions;
 mod support;

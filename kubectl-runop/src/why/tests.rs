@@ -15,7 +15,7 @@ fn refused(code: u16) -> Refused {
 /// What is behind a Run: the Workspace `default`, as it was read.
 fn behind(workspace: Result<WorkspaceStatus, Refused>) -> WorkspaceSeen {
     WorkspaceSeen {
-        reference: spec().workspace_ref(),
+        reference: WorkspaceRef::own_default(),
         workspace: workspace.map(|status| (WorkspaceSpec::default(), Some(status))),
         secret: None,
     }
@@ -31,10 +31,6 @@ fn workspace(reason: Reason) -> WorkspaceStatus {
     };
     conditions::set(&mut status.conditions, update, 1, at(0));
     status
-}
-
-fn spec() -> RunSpec {
-    serde_json::from_value(json!({"workload": {"image": "i"}})).unwrap()
 }
 
 fn error(request_id: &str, attempts: i64) -> LastError {
@@ -63,14 +59,10 @@ fn with_error(mut run: Run, error: LastError) -> Run {
 
 #[test]
 fn the_workspace_is_looked_at_where_the_state_may_be_due_to_it() {
-    let looked_at = |mut run: Run| {
-        run.spec = Some(spec());
-        workspace_to_read(&run).is_some()
-    };
-    assert!(looked_at(pending(Reason::WorkspaceNotReady)));
-    assert!(looked_at(stalled(Reason::IdentityChanged)));
-    assert!(!looked_at(stalled(Reason::Forbidden)));
-    assert!(!looked_at(active()));
+    assert!(is_due_to_workspace(&pending(Reason::WorkspaceNotReady)));
+    assert!(is_due_to_workspace(&stalled(Reason::IdentityChanged)));
+    assert!(!is_due_to_workspace(&stalled(Reason::Forbidden)));
+    assert!(!is_due_to_workspace(&active()));
 }
 
 #[test]

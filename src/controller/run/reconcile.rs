@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use kube::{Api, ResourceExt};
 
-use crate::api::{EventReason, Run, RunStatus, WorkspaceKey};
+use crate::api::{EventReason, Run, RunStatus};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
@@ -16,11 +16,16 @@ use crate::controller::{
     },
     context::Context,
     enqueue, leader,
-    state::{call_limiter::CallPermit, run_store::Known, runs::RunEntry},
+    state::{
+        call_limiter::CallPermit, run_store::Known, runs::RunEntry, workspaces::WorkspaceState,
+    },
     undecodable,
     workspace::kind,
 };
-use crate::decide::{self, CallDelay, Effect, EventDraft, Inputs, failure::Call, turn::Step};
+use crate::decide::{
+    self, CallDelay, Choice, Effect, EventDraft, Inputs, WorkspaceView, choice, failure::Call,
+    turn::Step,
+};
 
 use super::{
     calls::Task,
@@ -185,8 +190,15 @@ impl Reconcile<'_> {
         let (ctx, entry) = (self.ctx, self.entry);
         let lacking = self.lacking()?;
         let run = entry.with(|state| state.run.latest().cloned())?;
-        let key = WorkspaceKey::of(&run.spec.workspace_ref(), &entry.namespace);
-        let workspace = ctx.workspace_state(&key);
+        let choice = self.choice(&run);
+        let key = choice.key(&entry.namespace);
+        let workspace = match &choice {
+            Choice::One(_) => ctx.workspace_state(&key),
+            Choice::Several(_) | Choice::None => {
+                Arc::new(WorkspaceState::closed(WorkspaceView::Missing))
+            }
+            Choice::Unknown => Arc::new(WorkspaceState::closed(WorkspaceView::Unknown)),
+        };
         // Before the decision: a permit is never used for one that was made before its grant.
         self.permit = entry.take_permit().or(self.permit.take());
         let key_holder = ctx.keys.holder(&run);
@@ -196,27 +208,31 @@ impl Reconcile<'_> {
             None => entry.waits_long().then_some(CallDelay::Queued),
         };
         let namespace_allowed = kind::allowed(ctx, &key, &entry.namespace);
-        let (turn, released) = entry.with(|state| {
-            let stream = state.streaming;
-            let written = self.written.as_ref();
-            let before = state.run.released();
-            let turn = state.run.next(lacking, written, |run, memory, gone| {
-                decide::decide(&Inputs {
-                    run,
-                    workspace: &workspace.view,
-                    namespace_allowed,
-                    memory,
-                    key_holder: key_holder.as_deref(),
-                    deleted_without_release: gone,
-                    stream,
-                    call_delay,
-                    contract: &ctx.config.contract,
-                    settings: &ctx.config.settings,
-                    now: now(),
-                    wall: wall(),
-                })
-            });
-            (turn, !before && state.run.released())
+        let (turn, released) = kind::with_rules(ctx, &key, |rules| {
+            entry.with(|state| {
+                let stream = state.streaming;
+                let written = self.written.as_ref();
+                let before = state.run.released();
+                let turn = state.run.next(lacking, written, |run, memory, gone| {
+                    decide::decide(&Inputs {
+                        run,
+                        choice: &choice,
+                        workspace: &workspace.view,
+                        rules,
+                        namespace_allowed,
+                        memory,
+                        key_holder: key_holder.as_deref(),
+                        deleted_without_release: gone,
+                        stream,
+                        call_delay,
+                        contract: &ctx.config.contract,
+                        settings: &ctx.config.settings,
+                        now: now(),
+                        wall: wall(),
+                    })
+                });
+                (turn, !before && state.run.released())
+            })
         });
         if released {
             tracing::info!(
@@ -230,6 +246,13 @@ impl Reconcile<'_> {
             workspace,
             turn,
         })
+    }
+
+    fn choice(&self, run: &Run) -> Choice {
+        let (ctx, entry) = (self.ctx, self.entry);
+        let intent = || entry.with(|state| state.run.memory.deciding_intent(run));
+        let bound = choice::bound(&run.spec, run.status.as_ref(), intent);
+        bound.map_or_else(|| kind::by_rule(ctx, &entry.namespace), Choice::One)
     }
 
     /// Takes in the store's version, once: what was learnt since may be newer. `None`: nothing is done for the object.

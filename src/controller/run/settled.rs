@@ -20,7 +20,7 @@ use crate::controller::{
         runs::RunEntry,
     },
 };
-use crate::decide::{Inputs, Memory, Stream, WorkspaceView, run::settled};
+use crate::decide::{Choice, Inputs, Memory, Stream, WorkspaceView, run::settled};
 use crate::util::error_chain;
 
 /// Interval at which TTLs are compared with the wall clock, which may step.
@@ -90,7 +90,9 @@ fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
     let ask = |memory: &Memory| {
         settled(&Inputs {
             run,
+            choice: &Choice::Unknown,
             workspace: &WorkspaceView::Unknown,
+            rules: None,
             namespace_allowed: None,
             memory,
             key_holder: None,

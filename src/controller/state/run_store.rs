@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::api::{Phase, Run, WorkspaceKey, WorkspaceKind, finalizer};
 use crate::controller::apiserver::{BadObject, Maybe, ObjectVersion, Scope};
 use crate::decide::{
-    claims::{needs_any, needs_workspace, pinned_elsewhere},
+    claims::{bound_to, may_use, needs_any, needs_workspace, pinned_elsewhere},
     delays::later,
 };
 use crate::util::lock;
@@ -71,24 +70,28 @@ impl Known {
         Arc::from(uid)
     }
 
-    /// The Workspace whose changes concern it: it has not ended, or is being deleted.
-    pub fn waits_for(&self) -> Option<WorkspaceKey> {
-        let Self::Active(run) = self else { return None };
-        let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
-        waits.then(|| workspace_of(run))
+    /// The changes that concern it, if it has not ended or is being deleted.
+    pub fn waits_for(&self) -> Vec<Whose> {
+        match self {
+            Self::Active(run) if !run.ended() || run.metadata.deletion_timestamp.is_some() => {
+                let [_, namespace, _] = self.identity();
+                Whose::concerning(namespace, bound_to(run))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Whether the Workspace at this base URL (`None`: it has none) must outlive it. One that can't be decoded may need any
     /// Workspace, while it has the finalizer. One that the watch lacks needs it for the cancellation of its run.
     pub fn needs(&self, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
         match self {
-            Self::Active(run) => workspace_of(run) == *key && needs_workspace(run, base_url),
+            Self::Active(run) => may_use(run, key) && needs_workspace(run, base_url),
             Self::Bad(bad) => {
                 let namespace = bad.metadata.namespace.as_deref().unwrap_or_default();
                 finalizer::present(&bad.metadata)
                     && (key.namespace.is_empty() || key.namespace == namespace)
             }
-            Self::Gone(run) => workspace_of(run) == *key && !pinned_elsewhere(run, base_url),
+            Self::Gone(run) => may_use(run, key) && !pinned_elsewhere(run, base_url),
             Self::Ended(_) => false,
         }
     }
@@ -103,11 +106,11 @@ impl Known {
     }
 }
 
+/// The Workspace to look at when a Run needs it no more. A ClusterWorkspace that may be that of a Run without a record
+/// looks again by itself.
 fn workspace_of(run: &Run) -> WorkspaceKey {
-    WorkspaceKey::of(
-        &run.spec.workspace_ref(),
-        &run.namespace().unwrap_or_default(),
-    )
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    bound_to(run).unwrap_or_else(|| WorkspaceKey::own_default(namespace))
 }
 
 #[derive(Debug)]
@@ -285,6 +288,8 @@ pub enum Whose {
     Tenants(String),
     /// Those of every `ClusterWorkspace`.
     AllTenants,
+    /// Those whose Workspace is not decided yet.
+    Undecided,
     All,
 }
 
@@ -312,11 +317,17 @@ impl Wakes {
 }
 
 impl Whose {
-    pub fn concerning(namespace: &str, workspace: WorkspaceKey) -> Vec<Self> {
+    /// What concerns a Run that is bound to this Workspace, or to none yet.
+    pub fn concerning(namespace: &str, workspace: Option<WorkspaceKey>) -> Vec<Self> {
         let mut all = vec![Self::All];
-        if workspace.kind == WorkspaceKind::ClusterWorkspace {
+        let own = workspace.as_ref();
+        if own.is_none_or(|key| key.kind == WorkspaceKind::ClusterWorkspace) {
             all.extend([Self::AllTenants, Self::Tenants(namespace.to_owned())]);
         }
+        if workspace.is_none() {
+            all.push(Self::Undecided);
+        }
+        let workspace = workspace.unwrap_or_else(|| WorkspaceKey::own_default(namespace));
         all.push(Self::Workspace(workspace));
         all
     }

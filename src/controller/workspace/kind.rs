@@ -6,12 +6,16 @@ use std::sync::Arc;
 use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 use serde::Serialize;
 
-use crate::api::{AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey, WorkspaceKind};
+use crate::api::{
+    AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey, WorkspaceKind, WorkspaceSpec,
+    workspace::is_default,
+};
 use crate::controller::{
     apiserver::{Maybe, Object, find},
     context::{Context, NamespaceMeta},
     state::workspaces::WorkspaceEntry,
 };
+use crate::decide::choice::{self, Choice};
 
 pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
@@ -65,12 +69,53 @@ pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Opt
         return Some(true);
     }
     let workspace = find(&ctx.caches.cluster_workspaces, "", &key.name)?;
-    let workspace = workspace.good()?;
+    selects(ctx, workspace.good()?, namespace)
+}
+
+fn selects(ctx: &Context, workspace: &ClusterWorkspace, namespace: &str) -> Option<bool> {
     let found = namespace_meta(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
-        tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");
+        tracing::warn!(workspace.name = %workspace.name_any(), error = %error, "failed to read a namespaceSelector; it allows no namespace");
         false
     }))
+}
+
+/// The Workspace that a Run of this namespace uses which is bound to none.
+pub(crate) fn by_rule(ctx: &Context, namespace: &str) -> Choice {
+    let own = ctx.has_workspace(&WorkspaceKey::own_default(namespace));
+    if !own && !ctx.synced() {
+        return Choice::Unknown;
+    }
+    let stores = ctx.caches.cluster_workspaces.iter();
+    let all: Vec<_> = stores.flat_map(Store::state).collect();
+    let all = all.iter().filter_map(|workspace| workspace.good());
+    let defaults = all
+        .filter(|workspace| is_default(&***workspace))
+        .map(|workspace| {
+            let name = workspace.metadata.name.as_deref().unwrap_or_default();
+            (name, selects(ctx, workspace, namespace))
+        });
+    choice::by_rule(own, ctx.config.cluster_workspaces.then_some(defaults))
+}
+
+/// Hands over the spec of a Workspace: none if the store lacks it, or it can't be read.
+pub(crate) fn with_rules<T>(
+    ctx: &Context,
+    key: &WorkspaceKey,
+    take: impl FnOnce(Option<&WorkspaceSpec>) -> T,
+) -> T {
+    fn common<K: AnyWorkspace>(found: Option<&Maybe<K>>) -> Option<&WorkspaceSpec> {
+        Some(found?.good()?.common())
+    }
+    let (caches, namespace, name) = (&ctx.caches, &key.namespace, &key.name);
+    match key.kind {
+        WorkspaceKind::Workspace => {
+            take(common(find(&caches.workspaces, namespace, name).as_deref()))
+        }
+        WorkspaceKind::ClusterWorkspace => take(common(
+            find(&caches.cluster_workspaces, "", name).as_deref(),
+        )),
+    }
 }
 
 /// Whether a namespace is known to be terminating: nothing can be created in it. False if namespaces are not watched.

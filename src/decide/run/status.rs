@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Phase, Reason, RunStatus,
+    ConditionType, Phase, Reason, RunDefaults, RunStatus,
     conditions::{find, whole_seconds},
     contract::StateClass,
     limits::{MAX_REQUEST_ID, MAX_STATE},
@@ -51,7 +51,12 @@ impl<'a> Facts<'a> {
         if let Some(id) = failed.and_then(|t| t.last.failure.request_id.as_ref()) {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
-        if matches!(conditions, Conditions::Ended { .. }) {
+        let ends = matches!(conditions, Conditions::Ended { .. });
+        if ends || status.run_id.is_some() {
+            let defaults = self.run_defaults();
+            status.run_defaults = Some(defaults).filter(|d| *d != RunDefaults::default());
+        }
+        if ends {
             let completed = &mut status.completion_time;
             completed.get_or_insert_with(|| whole_seconds(self.wall));
         }
@@ -224,7 +229,7 @@ fn polled(facts: &Facts<'_>) -> bool {
 }
 
 fn deadline(facts: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
-    let seconds = u64::try_from(facts.spec().active_deadline_seconds?).ok()?;
+    let seconds = u64::try_from(facts.deadline_seconds()?).ok()?;
     let submitted = status.submission_time.as_ref()?.0;
     Some(after_stored(submitted, seconds))
 }

@@ -7,6 +7,7 @@ use crate::api::{
     status::{Refusal, ResolvedWorkspace},
 };
 use crate::decide::{
+    choice::Choice,
     claims::{needs_workspace, refusal_is_for_this_epoch},
     conditions::{Conditions, Why},
     decision::{Decision, Effect},
@@ -17,6 +18,7 @@ use crate::decide::{
     inputs::{Session, WorkspaceView},
     messages,
     request::{self, CURRENT_SERIALIZER},
+    rules::Breach,
 };
 use crate::util::sha256;
 
@@ -92,6 +94,9 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
         return blocked(facts, messages::outcome_unknown(facts, intent));
     }
     let forgotten = doubted.map(|i| facts.when(facts.key_forgotten_at(i)));
+    if let Choice::Several(names) = facts.choice {
+        return blocked(facts, messages::workspace_ambiguous(facts, names));
+    }
     let session = match facts.workspace {
         WorkspaceView::Unknown => return Decision::quiet(),
         WorkspaceView::Missing if facts.deleting() => {
@@ -191,6 +196,13 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
     if facts.spec().object_bytes > MAX_OBJECT {
         return too_large(facts);
     }
+    // Without it, the Workspace was just deleted.
+    let Some(rules) = facts.rules else {
+        return Decision::quiet();
+    };
+    if let Some(breach) = Breach::of(facts.spec(), rules) {
+        return blocked(facts, messages::not_allowed(facts, &breach));
+    }
     if let Some(holder) = facts.key_holder {
         return blocked(facts, messages::key_in_use(facts, holder))
             .requeue_at(later(facts.now, facts.settings.poll_max));
@@ -207,6 +219,7 @@ fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
     Intent {
         uid: facts.uid.to_owned(),
         workspace: workspace.clone(),
+        run_defaults: facts.rules.and_then(|rules| rules.run_defaults),
         key: facts.key(),
         sha256: sha256(&body),
         serializer: CURRENT_SERIALIZER,

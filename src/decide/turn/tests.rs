@@ -55,6 +55,7 @@ fn intent() -> Intent {
             base_url: "https://runs.example.com".to_owned(),
             identity: None,
         },
+        run_defaults: None,
         key: "u".to_owned(),
         sha256: String::new(),
         serializer: 1,

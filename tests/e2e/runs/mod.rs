@@ -21,7 +21,7 @@ use crate::support::{Setup, World};
 
 /// What a command printed, and its exit code.
 #[derive(Debug)]
-struct Told {
+pub(crate) struct Told {
     code: i32,
     out: String,
     err: String,
@@ -29,14 +29,14 @@ struct Told {
 
 impl Told {
     #[track_caller]
-    fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
     /// The command ended with this code; what it printed on both.
     #[track_caller]
-    fn ended(self, code: i32) -> String {
+    pub(crate) fn ended(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:?}");
         format!("{}{}", self.out, self.err)
     }
@@ -79,7 +79,7 @@ fn start(world: &World, words: &str, input: &str) -> Running {
 }
 
 /// A command to its end.
-async fn runs(world: &World, words: &str) -> Told {
+pub(crate) async fn runs(world: &World, words: &str) -> Told {
     start(world, words, "").end().await
 }
 

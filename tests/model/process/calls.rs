@@ -16,17 +16,17 @@ pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effe
     let Some(proc) = s.procs[slot].as_ref() else {
         return;
     };
+    let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
+        return;
+    };
     let View::Ready {
         token,
         session,
         workspace,
         ..
-    } = proc.view
+    } = proc.view(&proc.choice(s, &object.run, &entry.run.memory))
     else {
         s.breaks(Broken::Unverified);
-        return;
-    };
-    let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
         return;
     };
     let hasty = hasty(entry, session, effect);

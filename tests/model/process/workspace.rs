@@ -1,8 +1,8 @@
 //! A process's check of the Workspace, and the removal of one that is being deleted.
 
 use run_operator::{
-    api::Reason,
-    decide::claims::{needs_workspace, pinned_elsewhere},
+    api::{Reason, WorkspaceKey},
+    decide::claims::{may_use, needs_workspace, pinned_elsewhere},
 };
 
 use super::look_all;
@@ -48,10 +48,11 @@ pub(crate) fn may_leave(s: &State) -> bool {
         .workspace
         .map(|workspace| place(0, workspace).base_url);
     let mut live = s.live.iter().flatten();
-    let needed = live.any(|o| needs_workspace(&o.run, here.as_deref()));
+    let own = WorkspaceKey::own_default("team");
+    let needed = live.any(|o| may_use(&o.run, &own) && needs_workspace(&o.run, here.as_deref()));
     let known = s.procs.iter().flatten().flat_map(|p| &p.store);
     let vanishing = known.into_iter().any(|known| match known {
-        Known::Gone(o) => !pinned_elsewhere(&o.run, here.as_deref()),
+        Known::Gone(o) => may_use(&o.run, &own) && !pinned_elsewhere(&o.run, here.as_deref()),
         Known::Shown(_) => false,
     });
     s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing

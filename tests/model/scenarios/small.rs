@@ -57,6 +57,7 @@ pub(super) fn all() -> Vec<Scenario> {
         submissions(),
         records(),
         places(),
+        choices(),
         runs(),
         deletions(),
         busy(),
@@ -192,6 +193,53 @@ fn places() -> Vec<Scenario> {
         world("Workspace moved").turned(&[Turn::WorkspaceMoves]),
         world("token of another").turned(&[Turn::RotateToOther]),
         world("token expired").turned(&[Turn::Expire]),
+    ]
+}
+
+/// A Run that names no Workspace: a Workspace `default` appears, or the default ClusterWorkspace changes.
+fn choices() -> Vec<Scenario> {
+    use Turn::{Shared, Unshared, WorkspaceComes, WorkspaceGoes, WorkspaceLeaves};
+    let world = |name, turns: &'static [Turn]| {
+        let world = Scenario {
+            name,
+            shared: true,
+            ..QUIET
+        }
+        .turned(turns);
+        world.with(|b| b.turns = u8::try_from(turns.len()).unwrap())
+    };
+    vec![
+        world("default appears, a call lost, crash", &[WorkspaceComes])
+            .lossy()
+            .with(|b| b.crashes = 1),
+        world(
+            "default appears, two leaders, a write lost",
+            &[WorkspaceComes],
+        )
+        .with(|b| (b.leases, b.writes) = (1, 1)),
+        world("default appears, 403, retried", &[WorkspaceComes])
+            .people(&[User::Retry(1)])
+            .answered(&[Answer::Forbidden]),
+        world(
+            "default appears and goes, deleted",
+            &[WorkspaceComes, WorkspaceGoes],
+        )
+        .people(&[User::Delete])
+        .with(|b| b.crashes = 1),
+        world(
+            "default appears and leaves, two leaders",
+            &[WorkspaceComes, WorkspaceLeaves],
+        )
+        .with(|b| b.leases = 1),
+        world(
+            "default ClusterWorkspace changes, crash",
+            &[Unshared, Shared],
+        )
+        .people(&[User::Delete])
+        .with(|b| b.crashes = 1),
+        world("default ClusterWorkspace, forged name", &[WorkspaceComes])
+            .people(&[User::ForgeName]),
+        world("default ClusterWorkspace, stripped", &[WorkspaceComes]).people(&[User::Strip]),
     ]
 }
 

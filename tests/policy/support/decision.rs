@@ -22,7 +22,9 @@ impl Case {
     pub(crate) fn observe<T>(&self, ask: impl FnOnce(&Inputs<'_>) -> T) -> T {
         ask(&Inputs {
             run: &self.run,
+            choice: &self.choice(),
             workspace: &self.view,
+            rules: Some(&self.rules),
             namespace_allowed: self.namespace_allowed,
             memory: &self.tracked.memory,
             key_holder: self.key_holder.as_deref(),

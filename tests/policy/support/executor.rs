@@ -46,14 +46,16 @@ impl Case {
     /// A reconcile decides.
     pub(crate) fn next(&mut self) -> Turn {
         self.reads_object();
-        let wall = self.wall();
+        let (wall, choice) = (self.wall(), self.choice());
         self.tracked.next(
             self.deleted,
             None,
             |run, memory, deleted_without_release| {
                 decide(&Inputs {
                     run,
+                    choice: &choice,
                     workspace: &self.view,
+                    rules: Some(&self.rules),
                     namespace_allowed: self.namespace_allowed,
                     memory,
                     key_holder: self.key_holder.as_deref(),

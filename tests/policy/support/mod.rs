@@ -11,13 +11,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
         Contract, EventReason, Intent, Phase, Reason, Run, RunSpec, RunStatus, WorkspaceKind,
+        WorkspaceRef, WorkspaceSpec,
         intent::End,
         run::DeletionPolicy,
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request,
-        turn::TrackedRun,
+        CallDelay, Choice, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, choice,
+        request, turn::TrackedRun,
     },
     util::sha256,
 };
@@ -45,7 +46,10 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) run: Run,
+    /// What the rule gives.
+    pub(crate) by_rule: Choice,
     pub(crate) view: WorkspaceView,
+    pub(crate) rules: WorkspaceSpec,
     pub(crate) namespace_allowed: Option<bool>,
     pub(crate) tracked: TrackedRun<Run>,
     /// The API server has deleted the object.
@@ -108,7 +112,9 @@ impl Case {
         run.metadata.generation = Some(1);
         Self {
             run,
+            by_rule: Choice::One(WorkspaceRef::own_default()),
             view: WorkspaceView::Ready(session(1)),
+            rules: WorkspaceSpec::default(),
             namespace_allowed: Some(true),
             tracked: TrackedRun::new(Memory::default()),
             deleted: false,
@@ -172,6 +178,7 @@ impl Case {
         Intent {
             uid: UID.into(),
             workspace: place(),
+            run_defaults: None,
             key: request::idempotency_key(&self.run.spec, "team", UID),
             sha256: sha256(&bytes),
             serializer: 1,
@@ -239,6 +246,20 @@ impl Case {
             s.idempotency_key = Some(UID.into());
             s.submission_time = Some(Time(at(0)));
         })
+    }
+
+    /// Changes the Workspace's spec.
+    pub(crate) fn rules(mut self, change: impl FnOnce(&mut WorkspaceSpec)) -> Self {
+        change(&mut self.rules);
+        self
+    }
+
+    /// The Workspace that it uses.
+    pub(crate) fn choice(&self) -> Choice {
+        let run = &self.run;
+        let intent = || self.tracked.memory.deciding_intent(run);
+        let bound = choice::bound(&run.spec, run.status.as_ref(), intent);
+        bound.map_or_else(|| self.by_rule.clone(), Choice::One)
     }
 
     pub(crate) fn view(mut self, view: WorkspaceView) -> Self {

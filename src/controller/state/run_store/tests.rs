@@ -8,7 +8,7 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 
 use crate::api::names;
-use crate::controller::state::fixtures::{key, key_in, merged, phase, run};
+use crate::controller::state::fixtures::{intent, key, key_in, merged, phase, run};
 
 use super::*;
 
@@ -46,18 +46,54 @@ fn shared() -> WorkspaceKey {
 #[test]
 fn changes_concern_the_runs_of_a_workspace_that_are_unfinished_or_being_deleted() {
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-    let concerned = |fields| known("a", fields).waits_for();
-    assert_eq!(concerned(phase("Active")), Some(key()));
-    assert_eq!(concerned(phase("Succeeded")), None);
-    assert_eq!(concerned(merged(phase("Succeeded"), deleting)), Some(key()));
-    let of_shared =
-        json!({"spec": {"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}}});
-    assert_eq!(concerned(of_shared), Some(shared()));
-    let own = Whose::concerning("team", key());
-    assert_eq!(own, [Whose::All, Whose::Workspace(key())]);
-    let tenant = Whose::concerning("team", shared());
+    let waits_for = |fields| known("a", merged(refers("Workspace", "default"), fields)).waits_for();
+    let own = [Whose::All, Whose::Workspace(key())];
+    assert_eq!(waits_for(phase("Active")), own);
+    assert_eq!(waits_for(phase("Succeeded")), []);
+    assert_eq!(waits_for(merged(phase("Succeeded"), deleting)), own);
+    let tenant = waits_for(refers("ClusterWorkspace", "shared"));
+    assert!(tenant.contains(&Whose::Workspace(shared())));
     assert!(tenant.contains(&Whose::Tenants("team".to_owned())));
     assert!(tenant.contains(&Whose::AllTenants));
+    assert!(!tenant.contains(&Whose::Undecided));
+}
+
+fn refers(kind: &str, name: &str) -> Value {
+    json!({"spec": {"workspaceRef": {"kind": kind, "name": name}}})
+}
+
+/// Its Workspace `default` may appear, a ClusterWorkspace may become the default, or the namespace be allowed elsewhere.
+/// Proves: P-default-workspace
+#[test]
+fn whatever_may_decide_about_its_workspace_concerns_a_run_without_one() {
+    let undecided = [
+        Whose::All,
+        Whose::AllTenants,
+        Whose::Tenants("team".to_owned()),
+        Whose::Undecided,
+        Whose::Workspace(key()),
+    ];
+    assert_eq!(known("a", json!({})).waits_for(), undecided);
+    let pinned = known("a", intent("a", 2026)).waits_for();
+    assert_eq!(pinned, [Whose::All, Whose::Workspace(key())]);
+}
+
+/// Proves: P-workspace-finalizer, P-default-workspace
+#[test]
+fn a_run_needs_the_workspace_that_it_is_pinned_to() {
+    let needs = |fields: Value| {
+        let known = known("a", fields);
+        [key(), shared()].map(|key| known.needs(&key, Some("https://a")))
+    };
+    assert_eq!(needs(json!({})), [false, false]);
+    assert_eq!(needs(intent("a", 2026)), [true, false]);
+    let place =
+        json!({"kind": "ClusterWorkspace", "name": "shared", "uid": "w", "baseURL": "https://a"});
+    let submitted = json!({"status": {"runID": "r", "workspace": place}});
+    assert_eq!(needs(submitted), [false, true]);
+    // Nothing shows where it was submitted.
+    let stripped = json!({"status": {"runID": "r"}});
+    assert_eq!(needs(stripped), [true, true]);
 }
 
 /// Proves: B-ended
