@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_deep_beside_it_is_no_obstacle() {
         let text = format!(
-            r#"{{"workload":{}{},"runID":"r"}}"#,
+            r#"{{"workload":{}{},"runId":"r"}}"#,
             "[".repeat(5000),
             "]".repeat(5000)
         );

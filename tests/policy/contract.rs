@@ -283,7 +283,7 @@ fn the_first_pointer_with_a_text_or_a_number_counts() {
     );
     assert_eq!(CONTRACT.run_state_of(&raw(&json!({"state": null}))), None);
     assert_eq!(
-        CONTRACT.run_id_of(&raw(&json!({"runID": 7}))).as_deref(),
+        CONTRACT.run_id_of(&raw(&json!({"runId": 7}))).as_deref(),
         Some("7")
     );
     assert_eq!(CONTRACT.run_id_of(&raw(&json!([]))), None);
