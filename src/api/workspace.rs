@@ -60,7 +60,11 @@ pub struct WorkspaceSpec {
     pub base_url: Option<String>,
     /// Sent as `X-Service-Workspace-ID`; the service checks it against the token, so that a mistake is
     /// found: visible ASCII, at most 255 characters. Unset: not sent. Immutable.
-    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "workspaceID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     // Rule 4.
     #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,
@@ -111,8 +115,10 @@ pub struct RateLimit {
 }
 
 /// Observed state of the Workspace.
+// By the default an object without a status is not taken for healthy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {"observedGeneration": -1}))]
 pub struct WorkspaceStatus {
     /// The generation of the spec that this status is based on; -1 before the first reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -66,7 +66,7 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
-/// Proves: P-conditions, P-no-defaults, P-unmapped
+/// Proves: P-conditions, P-defaults, P-unmapped
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]

@@ -85,14 +85,17 @@ fn an_error_has_a_code_to_search_for(#[case] failure: Failure, #[case] word: &st
 fn next_attempt_is_set_only_for_an_automatic_retry() {
     let next = |failure| {
         let case = Case::new().mine().posted(Err(failure)).view(not_ready());
-        case.settled().last_error.expect("an error").next_attempt_time
+        case.settled()
+            .last_error
+            .expect("an error")
+            .next_attempt_time
     };
     assert!(next(lost()).is_some());
     assert_eq!(next(problem(422, "bad")), None, "a person has to act");
     assert_eq!(next(problem(401, "expired")), None, "the Workspace has to");
 }
 
-/// Proves: P-no-defaults, P-conditions
+/// Proves: P-defaults, P-conditions
 #[test]
 fn a_workspace_is_named_by_kind_and_place() {
     let own = Case::new().view(WorkspaceView::Missing);
