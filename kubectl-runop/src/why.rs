@@ -12,8 +12,8 @@ use run_operator::api::AnyWorkspace;
 use run_operator::api::contract::{Contract, StateClass};
 use run_operator::api::status::LastError;
 use run_operator::api::{
-    ClusterWorkspace, ConditionType, Phase, Reason, RunSpec, Workspace, WorkspaceKind,
-    WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions,
+    ClusterWorkspace, ConditionType, Reason, RunSpec, Workspace, WorkspaceKind, WorkspaceRef,
+    WorkspaceSpec, WorkspaceStatus, conditions,
 };
 use run_operator::checks::{Refused, bounded};
 use run_operator::clock::wall;
@@ -315,7 +315,7 @@ fn causes_of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
              Active even if that is an end: see docs/contract.md"
         ));
     }
-    if run.phase() == Some(Phase::Failed)
+    if run.is(ConditionType::Failed)
         && let Some(event) = status.events.last()
     {
         let ago = between(event.time.0, now);
