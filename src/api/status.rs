@@ -94,7 +94,11 @@ pub struct RunStatus {
     #[schemars(range(min = 0))]
     pub event_count: Option<i64>,
     /// The id of the last event received; the event stream resumes after it.
-    #[serde(rename = "lastEventID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "lastEventID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = limits::MAX_EVENT_ID))]
     pub last_event_id: Option<String>,
     /// The latest error; absent if the last call succeeded.

@@ -60,7 +60,11 @@ pub struct WorkspaceSpec {
     pub base_url: Option<String>,
     /// Sent as `X-Service-Workspace-ID`; the service checks it against the token, so that a mistake is
     /// found: visible ASCII, at most 255 characters. Unset: not sent. Immutable.
-    #[serde(rename = "workspaceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "workspaceID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     // Rule 4.
     #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,

@@ -85,7 +85,10 @@ fn an_error_has_a_code_to_search_for(#[case] failure: Failure, #[case] word: &st
 fn next_attempt_is_set_only_for_an_automatic_retry() {
     let next = |failure| {
         let case = Case::new().mine().posted(Err(failure)).view(not_ready());
-        case.settled().last_error.expect("an error").next_attempt_time
+        case.settled()
+            .last_error
+            .expect("an error")
+            .next_attempt_time
     };
     assert!(next(lost()).is_some());
     assert_eq!(next(problem(422, "bad")), None, "a person has to act");
