@@ -31,18 +31,18 @@ pub(crate) fn severity(run: &Run) -> Severity {
     let synced = ConditionType::Synced.as_str();
     // A Run whose key another one has resumes without a person: the other one will end.
     let resumes = run.reason() == Some(Reason::KeyInUse);
-    match run.phase() {
-        Some(phase) if phase.terminal() => {
-            if phase == Phase::Failed || run.is_stalled() {
-                Severity::Failed
-            } else {
-                Severity::Ended
-            }
-        }
-        _ if run.is_stalled() && !resumes => Severity::NeedsPerson,
-        None | Some(Phase::Pending) => Severity::Waits,
-        Some(_) if run.condition().is_some_and(|c| c.type_ == synced) => Severity::Stale,
-        Some(_) => Severity::AtWork,
+    if run.is(ConditionType::Failed) {
+        Severity::Failed
+    } else if run.ended() {
+        Severity::Ended
+    } else if run.is_stalled() && !resumes {
+        Severity::NeedsPerson
+    } else if !run.is(ConditionType::Accepted) {
+        Severity::Waits
+    } else if run.condition().is_some_and(|c| c.type_ == synced) {
+        Severity::Stale
+    } else {
+        Severity::AtWork
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn outcome(run: &Run, goal: Goal) -> Option<Outcome> {
     let deleted = run.metadata.deletion_timestamp.is_some();
     let reached = match goal {
         Goal::Finished => run.ended(),
-        Goal::Succeeded => run.phase() == Some(Phase::Succeeded),
+        Goal::Succeeded => run.is(ConditionType::Complete),
         Goal::Accepted => status.is_some_and(|status| status.run_id.is_some()),
     };
     // A deletion cancels what runs. It is a generation of the object, which an end that came before it has not observed:
@@ -94,9 +94,10 @@ pub(crate) fn retry_is_pointless(run: &Run) -> Option<String> {
         return Some("It has ended. Create a new Run to run it again.".to_owned());
     }
     if !run.is_stalled() {
-        return Some(match run.reason() {
-            Some(Reason::Suspended) => "It is suspended. Resume it.".to_owned(),
-            _ => "Nothing was refused for good: it resumes automatically.".to_owned(),
+        return Some(if run.is(ConditionType::Suspended) {
+            "It is suspended. Resume it.".to_owned()
+        } else {
+            "Nothing was refused for good: it resumes automatically.".to_owned()
         });
     }
     let submitted = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
@@ -123,7 +124,7 @@ pub(crate) fn retry_is_pointless(run: &Run) -> Option<String> {
 
 /// Whether the operator has not acted on the latest spec, or on a request for a retry that comes to something.
 fn has_unseen_change(run: &Run) -> bool {
-    let Some(status) = run.status.as_ref().filter(|status| status.phase.is_some()) else {
+    let Some(status) = run.status.as_ref().filter(|status| status.is_observed()) else {
         return false;
     };
     let annotations = run.metadata.annotations.as_ref();
@@ -224,7 +225,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::fixtures::{active, at, ended, new, pending, stalled, synced_false};
+    use crate::fixtures::{active, at, ended, new, pending, stalled, suspended, synced_false};
 
     #[rstest]
     #[case(-5, "0s")]
@@ -343,7 +344,7 @@ mod tests {
     #[rstest]
     #[case(new(), "resumes automatically")]
     #[case(active(), "resumes automatically")]
-    #[case(pending(Reason::Suspended), "Resume it")]
+    #[case(suspended(), "Resume it")]
     #[case(ended(Phase::Failed, Reason::Failed), "Create a new Run")]
     #[case(
         stalled(Reason::IdempotencyConflict),

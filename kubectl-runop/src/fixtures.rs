@@ -16,6 +16,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 /// One that no operator has seen.
 pub(crate) fn new() -> Run {
     let mut run = Run::default();
+    run.status = Some(RunStatus::initial());
     run.metadata = ObjectMeta {
         name: Some("train".to_owned()),
         namespace: Some("team".to_owned()),
@@ -57,15 +58,30 @@ fn submitted(mut run: Run) -> Run {
 
 /// One whose run is at the service.
 pub(crate) fn active() -> Run {
-    let synced = (ConditionType::Synced, true, Reason::Mirrored);
+    at_the_service(true, Reason::Mirrored)
+}
+
+fn at_the_service(is_synced: bool, why: Reason) -> Run {
+    let accepted = (ConditionType::Accepted, true, Reason::Submitted);
+    let synced = (ConditionType::Synced, is_synced, why);
     let ready = (ConditionType::Ready, false, Reason::Active);
-    submitted(with(Phase::Active, &[synced, ready]))
+    submitted(with(Phase::Active, &[accepted, synced, ready]))
 }
 
 /// One that waits for something.
 pub(crate) fn pending(reason: Reason) -> Run {
     let ready = (ConditionType::Ready, false, reason);
     with(Phase::Pending, &[ready])
+}
+
+/// One that `spec.suspend` holds.
+pub(crate) fn suspended() -> Run {
+    let kinds = [
+        (ConditionType::Suspended, true),
+        (ConditionType::Ready, false),
+    ];
+    let conditions = kinds.map(|(kind, holds)| (kind, holds, Reason::Suspended));
+    with(Phase::Pending, &conditions)
 }
 
 /// One that waits for a person.
@@ -77,21 +93,21 @@ pub(crate) fn stalled(reason: Reason) -> Run {
 
 /// One at the service, whose mirror is old.
 pub(crate) fn synced_false(reason: Reason) -> Run {
-    let ready = (ConditionType::Ready, false, Reason::Active);
-    let synced = (ConditionType::Synced, false, reason);
-    submitted(with(Phase::Active, &[synced, ready]))
+    at_the_service(false, reason)
 }
 
 /// One that has ended.
 pub(crate) fn ended(phase: Phase, reason: Reason) -> Run {
     let failed = phase == Phase::Failed || reason == Reason::CancelledElsewhere;
-    let mut conditions = vec![
-        (ConditionType::Finished, true, reason),
-        (ConditionType::Ready, !failed, reason),
+    let kinds = [
+        (ConditionType::Finished, true),
+        (ConditionType::Complete, phase == Phase::Succeeded),
+        (ConditionType::Failed, failed),
+        (ConditionType::Cancelled, phase == Phase::Cancelled),
+        (ConditionType::Ready, !failed),
+        (ConditionType::Stalled, failed),
     ];
-    if failed {
-        conditions.push((ConditionType::Stalled, true, reason));
-    }
+    let conditions = kinds.map(|(kind, holds)| (kind, holds, reason));
     let mut run = submitted(with(phase, &conditions));
     run.status.get_or_insert_default().completion_time = Some(Time(at(90)));
     run

@@ -67,7 +67,7 @@ fn row(run: &Run, now: Timestamp) -> [String; 6] {
     let duration = begun(run).map(|begun| between(begun, end.map_or(now, |end| end.0)));
     [
         run.name().to_owned(),
-        text(run.phase().map(Phase::as_str)),
+        text(status.and_then(|status| status.phase).map(Phase::as_str)),
         text(status.and_then(|status| status.state.as_deref())),
         text(reason),
         created.map_or(String::new(), |created| between(created.0, now)),

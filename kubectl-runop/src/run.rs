@@ -19,7 +19,6 @@ use run_operator::api::{
 pub(crate) struct Run {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Option<RunSpec>,
-    /// Also absent before the operator's first write.
     pub(crate) status: Option<RunStatus>,
     /// Why spec or status can't be read.
     pub(crate) unreadable: Option<String>,
@@ -80,17 +79,21 @@ impl Run {
 
     /// The phase; none before the operator's first write.
     pub(crate) fn phase(&self) -> Option<Phase> {
-        self.status.as_ref()?.phase
+        let status = self.status.as_ref();
+        status.filter(|status| status.is_observed())?.phase
     }
 
-    /// Whether the run has ended.
+    pub(crate) fn is(&self, kind: ConditionType) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|status| conditions::is_true(&status.conditions, kind))
+    }
+
     pub(crate) fn ended(&self) -> bool {
-        self.phase().is_some_and(Phase::terminal)
+        self.is(ConditionType::Finished)
     }
 
     pub(crate) fn is_stalled(&self) -> bool {
-        let status = self.status.as_ref();
-        status.is_some_and(|s| conditions::is_true(&s.conditions, ConditionType::Stalled))
+        self.is(ConditionType::Stalled)
     }
 
     /// The condition to show first: Stalled=True, else Synced=False while it runs, else Ready.

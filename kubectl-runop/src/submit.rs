@@ -23,13 +23,14 @@ const PREFIX: &str = "run-";
 const HASHED: usize = 16;
 /// Kubernetes' own alphabet for random names: no vowels, and nothing that looks like something else.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// What makes a run the one that was asked for, and can't be edited. The rest may have been, as by a cancellation.
-const FIXED: [&str; 5] = [
-    "workload",
-    "provider",
-    "region",
-    "workspaceRef",
-    "idempotencyKey",
+/// What makes a run the one that was asked for, and can't be edited, each with its default. The rest may have been edited,
+/// as by a cancellation.
+const FIXED: [(&str, Option<&str>); 5] = [
+    ("workload", None),
+    ("provider", Some(names::AUTO)),
+    ("region", Some(names::AUTO)),
+    ("workspaceRef", None),
+    ("idempotencyKey", None),
 ];
 
 pub(crate) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, ToolError> {
@@ -277,8 +278,12 @@ async fn found(cluster: &Cluster, object: &Value, error: Refused) -> Result<Run,
     }
     let stored: Value = serde_json::from_str(run.text())
         .map_err(|error| ToolError::usage(format!("{name} can't be compared: {error}")))?;
-    let same = |field: &&str| is_same(&stored["spec"][field], &object["spec"][field]);
-    if FIXED.iter().all(same) {
+    let in_force = |object: &Value, (field, default): (&str, Option<&str>)| {
+        let value = object["spec"].get(field).filter(|value| !value.is_null());
+        value.cloned().unwrap_or_else(|| default.into())
+    };
+    let same = |field| is_same(&in_force(&stored, field), &in_force(object, field));
+    if FIXED.into_iter().all(same) {
         return Ok(run);
     }
     Err(ToolError::usage(format!(

@@ -12,7 +12,7 @@ use serde_json::json;
 use run_operator::api::AnyWorkspace;
 use run_operator::api::status::LastError;
 use run_operator::api::{
-    ClusterWorkspace, ConditionType, EventReason, Phase, Reason, Workspace, WorkspaceKind,
+    ClusterWorkspace, ConditionType, EventReason, Reason, RunSpec, Workspace, WorkspaceKind,
     WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions,
 };
 use run_operator::checks::{Refused, bounded, chosen};
@@ -351,7 +351,7 @@ fn causes_of_run(run: &Run, now: Timestamp) -> Vec<Cause> {
     if let Some(error) = &status.last_error {
         said.push(error_line(error, now));
     }
-    if run.phase() == Some(Phase::Failed)
+    if run.is(ConditionType::Failed)
         && let Some(event) = status.events.last()
     {
         let ago = between(event.time.0, now);

@@ -41,11 +41,15 @@ words! {
         Accepted,
         /// The mirror of the run is up to date.
         Synced,
+        /// `spec.suspend` holds the submission, as in a batch/v1 Job.
+        Suspended,
         Finished,
         /// The run succeeded, as in a batch/v1 Job.
         Complete,
         /// The run failed, as in a batch/v1 Job.
         Failed,
+        /// The run was cancelled, by this object or by somebody else.
+        Cancelled,
         Ready,
         Reconciling,
         /// Nothing more happens until a person acts.

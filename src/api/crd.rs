@@ -7,13 +7,13 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicySpec, Validation,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceConversion, CustomResourceDefinition, JSON, JSONSchemaProps,
-    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceConversion, CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    JSONSchemaPropsOrBool,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::CustomResourceExt;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::util::{Failed, failed};
 
@@ -101,11 +101,6 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             continue;
         };
         tidy(root);
-        let status = root.properties.as_mut().and_then(|p| p.get_mut("status"));
-        if let Some(status) = status {
-            // An object without a status reads as healthy to GitOps tools; this one as not yet seen.
-            status.default = Some(JSON(json!({"observedGeneration": -1})));
-        }
     }
     crd
 }

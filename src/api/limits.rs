@@ -5,8 +5,8 @@
 
 /// Events kept in the status; the service keeps the rest.
 pub const MAX_EVENTS: usize = 10;
-/// Conditions of one object. A Run has eight.
-pub const MAX_CONDITIONS: usize = 10;
+/// Conditions of one object. A Run has ten types; other writers may add their own.
+pub const MAX_CONDITIONS: usize = 32;
 /// Labels, expressions, and values of one expression in a label selector.
 pub const MAX_SELECTOR_TERMS: usize = 32;
 /// Entries of a Workspace's list of providers, regions or images.

@@ -19,8 +19,7 @@ use super::{
 };
 
 /// The workload, the Workspace, and the handling of the end and of a deletion.
-// No field has a schema default: GitOps tools would report it as drift. The methods below return the
-// defaults of unset fields, and the status shows the values in force.
+// The methods below return what is in force, also for an object without the schema's defaults.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "run-operator.dev",
@@ -36,9 +35,10 @@ use super::{
            followed until it ends, and cancelled when the object is deleted.",
     validation = schema::suspend_before_submission(),
     selectable = ".status.phase",
-    selectable = ".spec.provider",
-    selectable = ".spec.workspaceRef.name",
     selectable = ".status.runID",
+    selectable = ".status.workspace.name",
+    selectable = ".spec.provider",
+    selectable = ".spec.region",
     printcolumn = r#"{"name": "Phase", "type": "string",
         "jsonPath": ".status.phase",
         "description": "The operator's summary of the run."}"#,
@@ -83,13 +83,21 @@ pub struct RunSpec {
     /// values as strings. Immutable.
     #[schemars(schema_with = "schema::workload")]
     pub workload: Workload,
-    /// The provider to run on, at most 128 characters. Unset: `auto`. Immutable.
+    /// The provider to run on, at most 128 characters. Default: `auto`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]
+    #[schemars(
+        length(min = 1, max = limits::MAX_PLACE),
+        regex(pattern = schema::NO_CONTROL),
+        extend("default" = names::AUTO)
+    )]
     pub provider: Option<String>,
-    /// The region to run in, at most 128 characters. Unset: `auto`. Immutable.
+    /// The region to run in, at most 128 characters. Default: `auto`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]
+    #[schemars(
+        length(min = 1, max = limits::MAX_PLACE),
+        regex(pattern = schema::NO_CONTROL),
+        extend("default" = names::AUTO)
+    )]
     pub region: Option<String>,
     /// Delays the submission while it is true. Once the Run is submitted it can't be set to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,12 +122,12 @@ pub struct RunSpec {
     /// object stays until the run is seen to have ended. `Orphan`: the object is deleted at once and the
     /// run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DeletionPolicy")]
+    #[schemars(with = "DeletionPolicy", extend("default" = DeletionPolicy::default()))]
     pub deletion_policy: Option<DeletionPolicy>,
     /// Requirement of the Ready condition, and so of GitOps health. `Succeeded`, the default: the run has
     /// succeeded. `Accepted`: the service has accepted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ReadyWhen")]
+    #[schemars(with = "ReadyWhen", extend("default" = ReadyWhen::default()))]
     pub ready_when: Option<ReadyWhen>,
     /// The idempotency key, scoped by namespace: visible ASCII, at most 255 characters. Unset: the
     /// object's uid. If set, an object that is created again gets its earlier run, in whatever state,

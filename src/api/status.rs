@@ -16,7 +16,7 @@ use super::{Reason, RunDefaults, WorkspaceKind, WorkspaceRef, limits, schema};
 #[schemars(extend("x-kubernetes-validations" = [
     schema::write_once("runID", "create a new Run for another run"),
     schema::write_once("workspace", "create a new Run for another Workspace")
-]))]
+], "default" = RunStatus::initial()))]
 pub struct RunStatus {
     /// The generation of the spec that this status is based on; -1 before the first reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,13 +110,29 @@ pub struct RunStatus {
     /// The answer that ended the submission, if one did. A retry removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// The conditions: Accepted (the service returned a runID), Synced (this status is up to date), Finished
-    /// (the run has ended, in whatever way), Complete (it succeeded), Failed (it failed), Ready (the
-    /// requirement of GitOps health), Reconciling (the operator is working towards Ready), Stalled (a
-    /// person has to act).
+    /// The conditions: Accepted (the service returned a runID), Synced (this status is up to date),
+    /// Suspended (`suspend` holds the submission), Finished (the run has ended, in whatever way), Complete (it
+    /// succeeded), Failed (it failed), Cancelled (it was cancelled), Ready (the requirement of GitOps health),
+    /// Reconciling (the operator is working towards Ready), Stalled (a person has to act).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+impl RunStatus {
+    /// The schema's default: the status of an object that no operator has written to, or whose status was removed.
+    pub fn initial() -> Self {
+        Self {
+            observed_generation: Some(-1),
+            phase: Some(Phase::Pending),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the operator has written it: each of its writes sets both.
+    pub fn is_observed(&self) -> bool {
+        self.phase.is_some() && self.observed_generation.is_some_and(|seen| seen >= 0)
+    }
 }
 
 words! {

@@ -161,8 +161,10 @@ impl RunDefaults {
 }
 
 /// Observed state of the Workspace.
+// By the default an object without a status is not taken for healthy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {"observedGeneration": -1}))]
 pub struct WorkspaceStatus {
     /// The generation of the spec that this status is based on; -1 before the first reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -81,9 +81,10 @@ fn denied(run: &Run) -> bool {
             .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
 }
 
-/// Whether a status was lost, so that an end in the intent may take its place: one with a runID and a phase was not.
+/// Whether a status was lost, so that an end in the intent may take its place: one with a runID that the operator wrote
+/// was not.
 pub(crate) fn lost(status: &RunStatus) -> bool {
-    status.run_id.is_none() || status.phase.is_none()
+    status.run_id.is_none() || !status.is_observed()
 }
 
 pub(crate) fn proved_by_refusal(status: &RunStatus, intent: &Intent) -> bool {

@@ -82,9 +82,11 @@ pub fn apply(
     set(Type::Synced, row.synced.0, &row.synced.1);
     // In the order in which a new status shows them.
     for kind in [
+        Type::Suspended,
         Type::Finished,
         Type::Complete,
         Type::Failed,
+        Type::Cancelled,
         Type::Ready,
         Type::Reconciling,
         Type::Stalled,
@@ -134,7 +136,10 @@ impl Row {
                 holds: &[Type::Reconciling],
                 ..Self::pending(why)
             },
-            Conditions::Suspended => Self::pending(&Why::new(Reason::Suspended, SUSPENDED)),
+            Conditions::Suspended => Self {
+                holds: &[Type::Suspended],
+                ..Self::pending(&Why::new(Reason::Suspended, SUSPENDED))
+            },
             Conditions::Blocked(why) => Self {
                 holds: &[Type::Stalled],
                 ..Self::blocked(status, why)
@@ -208,9 +213,12 @@ impl Row {
             accepted: submitted,
             synced,
             holds: match phase {
+                Phase::Cancelled if failed => {
+                    &[Type::Finished, Type::Failed, Type::Cancelled, Type::Stalled]
+                }
                 _ if failed => &[Type::Finished, Type::Failed, Type::Stalled],
                 Phase::Succeeded => &[Type::Finished, Type::Complete, Type::Ready],
-                _ => &[Type::Finished, Type::Ready],
+                _ => &[Type::Finished, Type::Cancelled, Type::Ready],
             },
             ..Self::pending(why)
         }

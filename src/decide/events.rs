@@ -198,9 +198,9 @@ fn recovered(before: &RunStatus, after: &RunStatus) -> Option<EventDraft> {
 }
 
 fn suspended(status: &RunStatus, now: Timestamp) -> Option<EventDraft> {
-    let ready = find(&status.conditions, Type::Ready)?;
-    (ready.reason == Reason::Suspended.as_str())
-        .then(|| EventDraft::new(EventReason::Suspended, minute(now), sentence(ready)))
+    let held = shown(status, Type::Suspended, "True")?;
+    let event = EventDraft::new(EventReason::Suspended, minute(now), sentence(held));
+    Some(event)
 }
 
 fn cancelling(status: &RunStatus) -> Option<EventDraft> {

@@ -179,7 +179,7 @@ impl Facts<'_> {
         let Some(value) = self.retry_annotation() else {
             return false;
         };
-        let copied = self.is_copy() && self.status().phase.is_none();
+        let copied = self.is_copy() && !self.status().is_observed();
         let begun = self.own_intent().and_then(|i| i.retry.as_ref());
         let handled = [self.status().handled_retry.as_ref(), begun];
         !copied && !handled.contains(&Some(&value))

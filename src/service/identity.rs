@@ -23,7 +23,7 @@ pub enum Illegal {
     RunId,
     #[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
     IdempotencyKey,
-    #[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
+    #[error("a workspaceID has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
     WorkspaceId,
 }
 

@@ -12,10 +12,11 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// A Run in the middle of its life.
 async fn active(space: &Space<'_>) {
-    let spec = json!({"workload": {"image": "x"}, "provider": "p", "workspaceRef": {"name": "w"}});
+    let spec = json!({"workload": {"image": "x"}, "provider": "p"});
     space.created("Run", "active", spec).await;
     let status = json!({
         "phase": "Active", "state": "running", "runID": "r-1",
+        "workspace": {"kind": "Workspace", "name": "w", "uid": "u-1", "baseURL": "https://a.example/api/v1"},
         "conditions": [{
             "type": "Ready", "status": "False", "reason": "Active", "message": "The run is at the service.",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
@@ -44,7 +45,7 @@ fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
     columns.iter().map(own).collect()
 }
 
-/// Proves: P-no-defaults
+/// Proves: P-defaults
 #[tokio::test]
 async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     let space = Space::new().await;
@@ -69,7 +70,7 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     );
 }
 
-/// Proves: P-no-defaults
+/// Proves: P-defaults
 #[tokio::test]
 async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;
@@ -99,11 +100,12 @@ async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     assert_eq!(json!(row[..6]), cells);
 }
 
-/// Proves: P-no-defaults
+/// Proves: P-defaults
 #[rstest]
 #[case::phase("status.phase=Active", "status.phase=Pending")]
 #[case::provider("spec.provider=p", "spec.provider=q")]
-#[case::workspace("spec.workspaceRef.name=w", "spec.workspaceRef.name=v")]
+#[case::region_by_default("spec.region=auto", "spec.region=r")]
+#[case::workspace("status.workspace.name=w", "status.workspace.name=v")]
 #[case::run_id("status.runID=r-1", "status.runID=r-2")]
 #[case::two_at_once(
     "status.phase=Active,spec.provider=p",
@@ -121,7 +123,7 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
     }
 }
 
-/// Proves: P-no-defaults
+/// Proves: P-defaults
 #[rstest]
 #[case::run("run", "One Run object is one run")]
 #[case::run_conditions("run.status.conditions", "Time of the last change of the status.")]

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod defaults;
 mod generated;
 mod immutable;
 mod kubectl;

@@ -33,7 +33,7 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
         assert!(count <= all, "{name}: {count} of {all} events were counted");
         if count >= at_least
             && count == all
-            && status.last_event_id.as_deref() == there["lastEventID"].as_str()
+            && status.last_event_id.as_deref() == there["lastEventId"].as_str()
         {
             Ok(run)
         } else {
@@ -83,9 +83,9 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
         let mut streams = world.service.requests("streamEvents").await;
         streams.retain(|stream| stream["runId"] == *name);
         assert!(streams.len() >= 3, "{name}: {} streams", streams.len());
-        assert_eq!(streams[0]["lastEventID"], Value::Null, "{name}");
+        assert_eq!(streams[0]["lastEventId"], Value::Null, "{name}");
         for resumed in &streams[1..] {
-            assert!(resumed["lastEventID"].is_string(), "{name}: {resumed}");
+            assert!(resumed["lastEventId"].is_string(), "{name}: {resumed}");
         }
     }
     // Nothing that comes again later is counted again.
@@ -145,7 +145,7 @@ async fn events_that_come_after_the_end_are_one_more_write() {
     let there = at_the_service(&world, "train").await;
     let status = run.status.unwrap();
     assert_eq!(json!(status.event_count), there["events"]);
-    assert_eq!(json!(status.last_event_id), there["lastEventID"]);
+    assert_eq!(json!(status.last_event_id), there["lastEventId"]);
     assert_eq!(status.events.len(), 10);
     // The end, the last events, the release. The watch may be behind.
     history

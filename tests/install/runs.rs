@@ -44,7 +44,10 @@ impl Installation {
     }
 
     pub(crate) async fn phase(&self, name: &str, phase: Phase) -> Run {
-        let shows = |run: &Run| run.status.as_ref().and_then(|s| s.phase) == Some(phase);
+        let shows = |run: &Run| {
+            let status = run.status.as_ref();
+            status.is_some_and(|s| s.is_observed() && s.phase == Some(phase))
+        };
         wait::run_until(&self.runs(), name, &format!("is {phase:?}"), shows).await
     }
 

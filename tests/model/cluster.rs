@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
-use crate::object::{Object, RETRY, at};
+use crate::object::{Object, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::state::{Ghost, Op, State, View, Write};
@@ -81,8 +81,8 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         let ghost = s.ghost(old.uid);
         (ghost.answered, ghost.unreadable) = (None, 0);
     }
-    let annotations = old.run.metadata.annotations.as_ref();
-    let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
+    let copied = s.ghost(old.uid).copied_wish.as_ref();
+    let asked = old.wish().is_some_and(|wish| Some(wish) != copied);
     if matches!(old.run.intent_record(), IntentRecord::Foreign) && !asked {
         s.breaks(Broken::Unasked);
     }

@@ -78,11 +78,7 @@ impl Object {
         run.metadata.namespace = Some("team".into());
         run.metadata.uid = Some(uid(number));
         run.metadata.generation = Some(1);
-        // The schema's default.
-        run.status = Some(RunStatus {
-            observed_generation: Some(-1),
-            ..RunStatus::default()
-        });
+        run.status = Some(RunStatus::initial());
         run
     }
 

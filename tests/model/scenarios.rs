@@ -29,6 +29,8 @@ pub(crate) enum User {
     /// Takes the finalizer off and deletes.
     Force,
     LoseStatus,
+    /// Puts the schema's default in place of the status, but for what is written once.
+    LoseRest,
     Scribble,
     /// Makes the key look as young as the edit.
     ForgeTime,

@@ -163,6 +163,8 @@ pub(crate) struct Ghost {
     pub(crate) first: bool,
     /// The retry in the intent of the latest POST.
     pub(crate) retried: Option<String>,
+    /// The retry annotation that came with the copy of another object: nobody asked for it here.
+    pub(crate) copied_wish: Option<String>,
     /// Consecutive answers to one process that could not be read.
     pub(crate) unreadable: u8,
     /// The process that got an answer that ends the submission under this epoch.

@@ -46,7 +46,7 @@ impl Release<'_> {
     /// The same, of a chart, with the least that has to be set.
     fn try_put(&self, verb: &str, chart: &Path, args: &[&str]) -> Output {
         let (chart, least) = (chart.display().to_string(), helm::ci("default"));
-        self.run(verb, &[&[&*chart, "-f", &*least], args].concat())
+        self.run(verb, &[&[&*chart, "-f", &*least][..], args].concat())
     }
 
     /// There is no node, so nothing to wait for.

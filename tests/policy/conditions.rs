@@ -10,11 +10,13 @@ use crate::support::{
     Case, UID, at, bare, condition, hopeless, lost, not_ready, problem, session, view,
 };
 
-const COLUMNS: [&str; 7] = [
+const COLUMNS: [&str; 9] = [
     "Accepted",
+    "Suspended",
     "Finished",
     "Complete",
     "Failed",
+    "Cancelled",
     "Ready",
     "Reconciling",
     "Stalled",
@@ -66,87 +68,100 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
-/// Proves: P-conditions, P-no-defaults, P-unmapped
+/// Proves: P-conditions, P-defaults, P-unmapped
 #[rstest]
-#[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
+#[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending F-F---FT-", "WorkspaceNotFound")]
 #[case::no_default(
-    Case { by_rule: Choice::None, ..Case::new() }.view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
+    Case { by_rule: Choice::None, ..Case::new() }.view(WorkspaceView::Missing), "Pending F-F---FT-", "WorkspaceNotFound")]
 #[case::several_defaults(
     Case { by_rule: Choice::Several(vec!["a".into(), "b".into()]), ..Case::new() }.view(WorkspaceView::Missing),
-    "Pending FF--F-T", "WorkspaceAmbiguous")]
+    "Pending F-F---F-T", "WorkspaceAmbiguous")]
 #[case::provider_not_allowed(
-    Case::new().rules(|r| r.allowed_providers = Some(vec!["a".into()])), "Pending FF--F-T", "ProviderNotAllowed")]
-#[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
-#[case::held(Case::new().view(held()), "Pending FF--FT-", "VersionNotAccepted")]
-#[case::retrying(Case::new().mine().posted(Err(lost())), "Pending FF--FT-", "Retrying")]
-#[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), "Pending FF--F--", "Suspended")]
-#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Failed FT-TF-T", "CreateRefused")]
-#[case::forbidden(Case::new().mine().posted(Err(problem(403, "no"))), "Pending FF--F-T", "Forbidden")]
+    Case::new().rules(|r| r.allowed_providers = Some(vec!["a".into()])), "Pending F-F---F-T", "ProviderNotAllowed")]
+#[case::workspace_not_ready(Case::new().view(not_ready()), "Pending F-F---FT-", "WorkspaceNotReady")]
+#[case::held(Case::new().view(held()), "Pending F-F---FT-", "VersionNotAccepted")]
+#[case::retrying(Case::new().mine().posted(Err(lost())), "Pending F-F---FT-", "Retrying")]
+#[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), "Pending FTF---F--", "Suspended")]
+#[case::resumed(
+    Case::new().spec(|s| s.suspend = Some(true)).settle().spec(|s| s.suspend = None).view(WorkspaceView::Missing),
+    "Pending F-F---FT-", "WorkspaceNotFound")]
+#[case::suspended_too_late(
+    Case::new().mine().posted(Err(lost())).spec(|s| s.suspend = Some(true)), "Pending F-F---FT-", "Retrying")]
+#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Failed F-T-T-F-T", "CreateRefused")]
+#[case::forbidden(Case::new().mine().posted(Err(problem(403, "no"))), "Pending F-F---F-T", "Forbidden")]
 #[case::in_progress(
-    Case::new().mine().posted(Err(problem(409, "idempotency_in_progress"))), "Pending FF--FT-", "SubmissionInProgress")]
-#[case::too_many(Case::new().mine().posted(Err(problem(429, "slow"))), "Pending FF--FT-", "RateLimited")]
-#[case::unknown(Case::new().intent("x", 1).at(86_400), "Pending FF--F-T", "SubmissionUnknown")]
-#[case::unreadable_intent(Case::new().annotate("run-operator.dev/intent", "?"), "Pending FF--F-T", "SubmissionUnknown")]
+    Case::new().mine().posted(Err(problem(409, "idempotency_in_progress"))), "Pending F-F---FT-", "SubmissionInProgress")]
+#[case::too_many(Case::new().mine().posted(Err(problem(429, "slow"))), "Pending F-F---FT-", "RateLimited")]
+#[case::unknown(Case::new().intent("x", 1).at(86_400), "Pending F-F---F-T", "SubmissionUnknown")]
+#[case::unreadable_intent(Case::new().annotate("run-operator.dev/intent", "?"), "Pending F-F---F-T", "SubmissionUnknown")]
 #[case::forged_run_id(
     Case::new().status(|s| { s.phase = Some(Phase::Pending); s.run_id = Some("run-7".into()); }),
-    "Active TF--F-T", "SubmissionUnknown")]
-#[case::restored(Case::new().foreign(), "Pending FF--F-T", "Restored")]
-#[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending FF--F-T", "Restored")]
-#[case::key_in_use(waits_for_key(Case::new()), "Pending FF--F-T", "KeyInUse")]
-#[case::identity_changed(Case::new().mine().view(elsewhere()), "Pending FF--F-T", "IdentityChanged")]
-#[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending FF--F-T", "ServerError")]
-#[case::active(at_the_service("running"), "Active TF--FT-", "Active")]
-#[case::queued(at_the_service("queued"), "Active TF--FT-", "Active")]
+    "Active T-F---F-T", "SubmissionUnknown")]
+#[case::restored(Case::new().foreign(), "Pending F-F---F-T", "Restored")]
+#[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending F-F---F-T", "Restored")]
+#[case::key_in_use(waits_for_key(Case::new()), "Pending F-F---F-T", "KeyInUse")]
+#[case::identity_changed(Case::new().mine().view(elsewhere()), "Pending F-F---F-T", "IdentityChanged")]
+#[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending F-F---F-T", "ServerError")]
+#[case::active(at_the_service("running"), "Active T-F---FT-", "Active")]
+#[case::queued(at_the_service("queued"), "Active T-F---FT-", "Active")]
+#[case::unmapped(at_the_service("odd"), "Active T-F---FT-", "StateNotMapped")]
 #[case::too_large(
-    Case::new().spec(|s| s.object_bytes = MAX_OBJECT + 1), "Failed FT-TF-T", "RunTooLarge")]
-#[case::unmapped(at_the_service("odd"), "Active TF--FT-", "StateNotMapped")]
+    Case::new().spec(|s| s.object_bytes = MAX_OBJECT + 1), "Failed F-T-T-F-T", "RunTooLarge")]
 #[case::unmapped_with_ready_when_accepted(
-    at_the_service("odd").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "StateNotMapped")]
-#[case::unmapped_and_deleted(at_the_service("odd").deleting(), "Cancelling TF--FT-", "StateNotMapped")]
+    at_the_service("odd").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active T-F---T--", "StateNotMapped")]
+#[case::unmapped_and_deleted(at_the_service("odd").deleting(), "Cancelling T-F---FT-", "StateNotMapped")]
 #[case::ready_when_accepted(
-    at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
+    at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active T-F---T--", "Active")]
 #[case::ready_when_accepted_and_queued(
-    at_the_service("queued").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
+    at_the_service("queued").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active T-F---T--", "Active")]
 #[case::ready_when_accepted_and_not_yet_submitted(
     Case::new().view(not_ready()).spec(|s| s.ready_when = Some(ReadyWhen::Accepted)),
-    "Pending FF--FT-", "WorkspaceNotReady")]
+    "Pending F-F---FT-", "WorkspaceNotReady")]
 #[case::cancel_asked(
     cancelled(at_the_service("running")),
-    "Cancelling TF--FT-",
+    "Cancelling T-F---FT-",
     "Cancelling"
 )]
 #[case::cancel_with_ready_when_accepted(
     cancelled(at_the_service("running")).spec(|s| s.ready_when = Some(ReadyWhen::Accepted)),
-    "Cancelling TF--FT-", "Cancelling")]
-#[case::deleting(at_the_service("running").deleting(), "Cancelling TF--FT-", "Cancelling")]
+    "Cancelling T-F---FT-", "Cancelling")]
+#[case::deleting(at_the_service("running").deleting(), "Cancelling T-F---FT-", "Cancelling")]
 #[case::deadline(
     overdue(at_the_service("running")),
-    "Cancelling TF--FT-",
+    "Cancelling T-F---FT-",
     "DeadlineExceeded"
 )]
-#[case::cancelling_elsewhere(at_the_service("stopping"), "Cancelling TF--FT-", "Cancelling")]
+#[case::cancelling_elsewhere(at_the_service("stopping"), "Cancelling T-F---FT-", "Cancelling")]
 #[case::cancel_refused(
     cancelled(at_the_service("running")).cancelled(Err(problem(403, "no"))),
-    "Cancelling TF--FT-", "CancelRefused")]
-#[case::succeeded(at_the_service("Succeeded"), "Succeeded TTT-T--", "Succeeded")]
-#[case::succeeded_all_the_same(cancelled(at_the_service("done")), "Succeeded TTT-T--", "Succeeded")]
-#[case::failed(at_the_service("ERROR"), "Failed TT-TF-T", "Failed")]
-#[case::not_found(lost_run(), "Failed TT-TF-T", "RunNotFound")]
+    "Cancelling T-F---FT-", "CancelRefused")]
+#[case::succeeded(at_the_service("Succeeded"), "Succeeded T-TT--T--", "Succeeded")]
+#[case::succeeded_all_the_same(
+    cancelled(at_the_service("done")),
+    "Succeeded T-TT--T--",
+    "Succeeded"
+)]
+#[case::failed(at_the_service("ERROR"), "Failed T-T-T-F-T", "Failed")]
+#[case::not_found(lost_run(), "Failed T-T-T-F-T", "RunNotFound")]
 #[case::deadline_confirmed(
     overdue(at_the_service("cancelled")),
-    "Failed TT-TF-T",
+    "Failed T-T-T-F-T",
     "DeadlineExceeded"
 )]
 #[case::cancelled(
     cancelled(at_the_service("cancelled")),
-    "Cancelled TT--T--",
+    "Cancelled T-T--TT--",
     "Cancelled"
 )]
-#[case::cancelled_elsewhere(at_the_service("cancelled"), "Cancelled TT-TF-T", "CancelledElsewhere")]
-#[case::cancelled_unsubmitted(cancelled(Case::new()), "Cancelled FT--T--", "Cancelled")]
+#[case::cancelled_elsewhere(
+    at_the_service("cancelled"),
+    "Cancelled T-T-TTF-T",
+    "CancelledElsewhere"
+)]
+#[case::cancelled_unsubmitted(cancelled(Case::new()), "Cancelled F-T--TT--", "Cancelled")]
 #[case::cancelled_while_refused(
-    cancelled(Case::new().mine().posted(Err(problem(403, "no")))), "Cancelled FT--T--", "Cancelled")]
-#[case::cancelled_copy(cancelled(Case::new().foreign()), "Cancelled FT--T--", "Cancelled")]
+    cancelled(Case::new().mine().posted(Err(problem(403, "no")))), "Cancelled F-T--TT--", "Cancelled")]
+#[case::cancelled_copy(cancelled(Case::new().foreign()), "Cancelled F-T--TT--", "Cancelled")]
 fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[case] reason: &str) {
     assert_eq!(row(&case), expected);
     let status = case.settled();

@@ -2,12 +2,12 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, intent::End},
+    api::{Phase, Reason, RunStatus, intent::End},
     decide::{Effect, WorkspaceView, claims::needs_workspace},
 };
 
 use crate::support::{
-    BASE_URL, Case, FINALIZER, UID, condition, intent_of, lost, place, session, view,
+    BASE_URL, Case, FINALIZER, UID, at, condition, intent_of, lost, place, session, view,
 };
 
 /// A replace strips finalizer and intent from an active Run.
@@ -121,6 +121,39 @@ fn what_is_left_of_a_status_lost_after_the_end_stays() {
     assert_eq!(status.phase, Some(Phase::Failed));
     assert_eq!(status.run_id.as_deref(), Some("run-1"));
     assert_eq!(status.workspace, Some(place()));
+}
+
+/// A status that no operator has written, as the API server shows it: by the CRD of this version, by one without the
+/// default of the phase, by one without any.
+/// Proves: P-defaults, P-foreign-intent, P-terminal
+#[rstest]
+#[case::the_default(Some(RunStatus::initial()))]
+#[case::without_a_phase(Some(RunStatus { phase: None, ..RunStatus::initial() }))]
+#[case::none(None)]
+fn a_status_that_no_operator_has_written_is_none(#[case] status: Option<RunStatus>) {
+    let with = |mut case: Case| {
+        case.run.status = status.clone();
+        case
+    };
+    let copied = with(Case::new().foreign().retry("of the original"));
+    assert_eq!(copied.does(), "nothing");
+    let down = WorkspaceView::NotReady {
+        reason: Reason::ServiceUnavailable,
+        message: "no answer".into(),
+        since: at(0),
+    };
+    let waiting = with(Case::new()).view(down).at(1).settled();
+    let ready = condition(&waiting, "Ready").expect("shown at once");
+    assert_eq!(ready.1, "WorkspaceNotReady");
+    let end = (Some("run-1"), Phase::Failed, Reason::Failed);
+    let ended = Case::new().an_ended_intent("earlier", end);
+    // Only what is written once is left.
+    let rest = with(Case::new().stands(&ended)).status(|s| {
+        s.run_id = Some("run-1".into());
+        s.workspace = Some(place());
+    });
+    assert_eq!(rest.settled().phase, Some(Phase::Failed));
+    assert_eq!(rest.does(), "nothing");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn next_attempt_is_set_only_for_an_automatic_retry() {
     assert_eq!(next(problem(401, "expired")), None, "the Workspace has to");
 }
 
-/// Proves: P-no-defaults, P-conditions
+/// Proves: P-defaults, P-conditions
 #[test]
 fn a_workspace_is_named_by_kind_and_place() {
     let own = Case::new().view(WorkspaceView::Missing);

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::support::{Case, UID};
 
 /// Serializer 1 must never change: an intent in a cluster somewhere has the hash of these bytes.
-/// Proves: S-run, P-same-bytes, P-no-defaults
+/// Proves: S-run, P-same-bytes, P-defaults
 #[test]
 fn serializer_1_gives_these_bytes() {
     let case = Case::new().spec(|s| {
@@ -45,7 +45,7 @@ fn serializer_1_gives_these_bytes() {
     );
 }
 
-/// Proves: S-run, P-no-defaults
+/// Proves: S-run, P-defaults
 #[test]
 fn what_the_spec_leaves_unset_is_auto() {
     let bytes = body(&Case::new().run.spec, 1).expect("known");

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason},
+    api::{Phase, Reason, RunStatus},
     decide::{WorkspaceView, claims::needs_workspace},
 };
 
@@ -54,7 +54,7 @@ fn what_is_at_the_service_is_still_mirrored_and_cancelled(#[case] case: Case, #[
 fn with_unknown_labels_nothing_is_shown_or_done() {
     let case = Case::new().allowed(None);
     assert_eq!(case.does(), "nothing");
-    assert_eq!(case.settled().phase, None);
+    assert_eq!(case.settled(), RunStatus::initial());
 }
 
 #[test]

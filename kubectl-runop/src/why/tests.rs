@@ -2,6 +2,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::Status;
 use serde_json::json;
 
+use run_operator::api::Phase;
 use run_operator::api::conditions::{self, ConditionUpdate};
 use run_operator::api::status::{EventRecord, LastError};
 

@@ -171,12 +171,12 @@ impl RemoteState {
         if let Some(refused) = facts.memory.refused_write.as_ref().filter(|_| writes) {
             return messages::write_refused(refused, &why.message);
         }
-        let calls_fail = !matches!(
+        let as_usual = matches!(
             why.reason,
             Reason::Active | Reason::Cancelling | Reason::DeadlineExceeded
         );
         match &self.unmapped {
-            Some(state) if !calls_fail => messages::state_not_mapped(state, &why.message),
+            Some(state) if as_usual => messages::state_not_mapped(state, &why.message),
             _ => why,
         }
     }

@@ -114,8 +114,8 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
             message,
             since,
         } => {
-            // A Run without any status yet costs no additional write.
-            let shown_at = not_shown_yet(facts, *since).filter(|_| facts.status().phase.is_some());
+            // The first status costs no additional write.
+            let shown_at = not_shown_yet(facts, *since).filter(|_| facts.status().is_observed());
             let decision = if shown_at.is_some() {
                 Decision::quiet()
             } else {

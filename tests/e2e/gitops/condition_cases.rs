@@ -40,7 +40,7 @@ const fn row(
 pub(super) const RUNS: &[Situation] = &[
     row("waiting", "InProgress", "Progressing", "Reconciling", "InProgress", &["cancel", "suspend"]),
     row("retrying", "InProgress", "Progressing", "Reconciling", "InProgress", &["cancel"]),
-    row("suspended", "InProgress", "Suspended", "Ready", "Current", &["cancel", "resume"]),
+    row("suspended", "InProgress", "Suspended", "Suspended", "Current", &["cancel", "resume"]),
     row("create-refused", "Failed", "Degraded", "Stalled", "Failed", &[]),
     row("refused", "Failed", "Degraded", "Stalled", "Failed", &["cancel", "retry"]),
     row("active", "InProgress", "Progressing", "Reconciling", "InProgress", &["cancel"]),

@@ -96,12 +96,12 @@ async fn desk() -> World {
     World::unattended(Setup::default()).await
 }
 
-const HELD: &str = "Pending: !Accepted !Finished !Ready";
+const HELD: &str = "Pending: !Accepted Suspended !Finished !Ready";
 const REFUSED: &str = "Pending: !Accepted !Finished !Ready Stalled";
 const ACTIVE: &str = "Active: Accepted !Finished !Ready Reconciling";
 pub(crate) const SUCCEEDED: &str = "Succeeded: Accepted Finished Complete Ready";
 const FAILED: &str = "Failed: Accepted Finished Failed !Ready Stalled";
-const CANCELLED: &str = "Cancelled: Accepted Finished Ready";
+const CANCELLED: &str = "Cancelled: Accepted Finished Cancelled Ready";
 
 /// A Run with this row of the conditions, as an operator left it.
 async fn left(world: &World, name: &str, row: &str, reason: &str) {

@@ -76,7 +76,7 @@ async fn requested(world: &World) -> String {
     let mut all = world.service.get("requests").await;
     for request in all.as_array_mut().unwrap() {
         request["token"] = Value::Null;
-        request["lastEventID"] = Value::Null;
+        request["lastEventId"] = Value::Null;
         let headers = request["headers"].as_object_mut().unwrap();
         headers.remove("authorization");
         headers.remove("last-event-id");

@@ -14,11 +14,13 @@ use run_operator::api::{ConditionType as Type, Phase, Run, conditions};
 use super::wait::eventually;
 
 /// The conditions of the design's table, in its order; `Synced`, the freshness, is in no row.
-const COLUMNS: [Type; 7] = [
+const COLUMNS: [Type; 9] = [
     Type::Accepted,
+    Type::Suspended,
     Type::Finished,
     Type::Complete,
     Type::Failed,
+    Type::Cancelled,
     Type::Ready,
     Type::Reconciling,
     Type::Stalled,
@@ -27,7 +29,7 @@ const COLUMNS: [Type; 7] = [
 /// The rows of the design's table "Conditions, by situation". `!` is False; what is not named is absent.
 const ROWS: [&str; 14] = [
     "Pending: !Accepted !Finished !Ready Reconciling",
-    "Pending: !Accepted !Finished !Ready",
+    "Pending: !Accepted Suspended !Finished !Ready",
     "Pending: !Accepted !Finished !Ready Stalled",
     "Active: Accepted !Finished !Ready Reconciling",
     "Active: Accepted !Finished Ready",
@@ -38,9 +40,9 @@ const ROWS: [&str; 14] = [
     "Failed: Accepted Finished Failed !Ready Stalled",
     // Refused for good: it never was at the service.
     "Failed: !Accepted Finished Failed !Ready Stalled",
-    "Cancelled: !Accepted Finished Ready",
-    "Cancelled: Accepted Finished Ready",
-    "Cancelled: Accepted Finished Failed !Ready Stalled",
+    "Cancelled: !Accepted Finished Cancelled Ready",
+    "Cancelled: Accepted Finished Cancelled Ready",
+    "Cancelled: Accepted Finished Failed Cancelled !Ready Stalled",
     "Cancelling: Accepted !Finished !Ready Stalled",
 ];
 
@@ -162,7 +164,7 @@ impl Drop for History {
 
 /// Checks that hold in each version.
 fn check(run: &Run) {
-    let Some(status) = run.status.as_ref().filter(|s| s.phase.is_some()) else {
+    let Some(status) = run.status.as_ref().filter(|s| s.is_observed()) else {
         return;
     };
     let row = row(run);

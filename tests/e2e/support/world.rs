@@ -508,7 +508,8 @@ pub(crate) fn intent_of(run: &Run) -> Option<Value> {
     Some(serde_json::from_str(text).unwrap())
 }
 
-/// The phase of a Run.
+/// The phase that the operator has written.
 pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
-    run.status.as_ref().and_then(|status| status.phase)
+    let status = run.status.as_ref();
+    status.filter(|status| status.is_observed())?.phase
 }

@@ -102,9 +102,14 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         }
         // Not for an object that was stripped too: nothing would then show which run belongs to which object.
         User::LoseStatus if !matches!(object.run.intent_record(), IntentRecord::Absent) => {
+            run.status = Some(RunStatus::initial());
+        }
+        User::LoseRest if object.run_id().is_some() => {
+            let status = object.run.status.clone().unwrap_or_default();
             run.status = Some(RunStatus {
-                observed_generation: Some(-1),
-                ..Default::default()
+                run_id: status.run_id,
+                workspace: status.workspace,
+                ..RunStatus::initial()
             });
         }
         User::Scribble if object.held() && !ended => {
@@ -128,9 +133,13 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             copy.metadata.deletion_timestamp = None;
             copy.metadata.generation = Some(1);
             if !status {
-                copy.status = Object::fresh(spec, 0, 1).status;
+                copy.status = Some(RunStatus::initial());
             }
-            return create(s, 1, copy);
+            // A copied status says itself which retry was handled.
+            let wish = object.wish().filter(|_| !status).cloned();
+            create(s, 1, copy);
+            s.ghosts[1].copied_wish = wish;
+            return;
         }
         _ => return,
     }

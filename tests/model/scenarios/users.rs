@@ -99,6 +99,17 @@ pub(super) fn of_people(more: u8) -> Vec<Scenario> {
                 },
             )
         },
+        Scenario {
+            users: &[User::Retry(1), User::Copy { status: false }],
+            ..scenario(
+                "restored after a retry",
+                Budget {
+                    crashes: 1,
+                    users: 2,
+                    ..NONE
+                },
+            )
+        },
     ]
 }
 
@@ -129,6 +140,7 @@ pub(super) fn of_meddling(more: u8) -> Vec<Scenario> {
                 User::Delete,
                 User::StripKnown,
                 User::LoseStatus,
+                User::LoseRest,
                 User::Force,
                 User::Recreate,
             ],

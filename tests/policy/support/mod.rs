@@ -101,7 +101,7 @@ pub(crate) fn not_ready() -> WorkspaceView {
 }
 
 impl Case {
-    /// A Run just applied, its Workspace Ready.
+    /// A Run just applied, with the schema's default for its status; its Workspace Ready.
     pub(crate) fn new() -> Self {
         let workload = serde_json::json!({"image": "ghcr.io/acme/train:1.4"});
         let spec: RunSpec =
@@ -110,6 +110,7 @@ impl Case {
         run.metadata.namespace = Some("team".into());
         run.metadata.uid = Some(UID.into());
         run.metadata.generation = Some(1);
+        run.status = Some(RunStatus::initial());
         Self {
             run,
             by_rule: Choice::One(WorkspaceRef::own_default()),
@@ -227,6 +228,7 @@ impl Case {
 
     pub(crate) fn refused(self, reason: Reason, not_created: bool, epoch: i64) -> Self {
         self.status(|s| {
+            s.observed_generation = Some(1);
             s.phase = Some(Phase::Pending);
             s.refusal = Some(Refusal {
                 reason,
@@ -239,6 +241,7 @@ impl Case {
     /// Submitted by an earlier process, with this state mirrored.
     pub(crate) fn submitted(self, state: &str) -> Self {
         self.intent("earlier", 1).status(|s| {
+            s.observed_generation = Some(1);
             s.phase = Some(Phase::Active);
             s.run_id = Some("run-1".into());
             s.workspace = Some(place());

@@ -38,6 +38,15 @@ fn kind(page: &mut String, crd: &Value) {
         page.push_str("| field | type | meaning |\n|---|---|---|\n");
         rows(page, "", &schema["properties"][part]);
     }
+    let fields = all(&version["selectableFields"])
+        .map(|field| text(&field["jsonPath"]).trim_start_matches('.'));
+    let fields = fields.collect::<Vec<_>>().join("`, `");
+    if !fields.is_empty() {
+        let _ = write!(
+            page,
+            "\n### {kind} field selectors\nWhat `--field-selector` takes: `{fields}`.\n"
+        );
+    }
     columns(page, kind, version);
 }
 

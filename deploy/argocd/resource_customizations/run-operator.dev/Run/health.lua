@@ -1,4 +1,4 @@
--- The health of a Run for Argo CD, from the conditions Ready, Reconciling and Stalled (docs/conditions.md).
+-- The health of a Run for Argo CD, from the conditions Ready, Suspended, Reconciling and Stalled (docs/conditions.md).
 -- It needs no standard library: Argo CD runs it with libraries off.
 
 local function condition(kind)
@@ -46,8 +46,9 @@ if is_true(ready) then
   return health("Healthy", ready.message)
 end
 
-if ready ~= nil and ready.reason == "Suspended" then
-  return health("Suspended", ready.message)
+local suspended = condition("Suspended")
+if is_true(suspended) then
+  return health("Suspended", suspended.message)
 end
 
 local reconciling = condition("Reconciling")
