@@ -217,7 +217,7 @@ impl Installation {
     }
 }
 
-async fn in_the_background(command: Command, input: String) -> Result<String, String> {
+pub(crate) async fn in_the_background(command: Command, input: String) -> Result<String, String> {
     let output = tokio::task::spawn_blocking(move || run(command, &input));
     output.await.unwrap().map_err(|error| error.to_string())
 }

@@ -27,6 +27,7 @@ mod operator;
 mod pod;
 mod published;
 mod quickstart;
+mod readme;
 mod release;
 mod runs;
 mod upgrades;
