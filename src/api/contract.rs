@@ -9,16 +9,13 @@ use serde_json::{Number, Value};
 mod overlay;
 mod profile;
 
-pub use profile::{CodeClass, ContractError, Limits, List, Profile, StateClass, Timeouts};
+pub use profile::{
+    API_VERSION, BUILTIN, CodeClass, ContractError, KIND, Limits, List, Profile, StateClass,
+    Timeouts,
+};
 
 use overlay::Overlay;
 use profile::{ProfileFile, invalid};
-
-/// The contract file that is compiled in, with its comments.
-pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
-
-pub const API_VERSION: &str = "contract.run-operator.dev/v1alpha1";
-pub const KIND: &str = "Contract";
 
 /// What is in force by a contract file, checked. Durations are whole seconds, sizes are bytes.
 #[derive(Clone, Debug)]

@@ -132,7 +132,7 @@ fn a_forged_intent_opens_no_workspace_to_a_namespace() {
 fn a_run_waits_quietly_until_it_is_known_what_there_is() {
     let case = ruled(Choice::Unknown, WorkspaceView::Unknown);
     assert_eq!(case.does(), "nothing");
-    assert_eq!(case.settled().phase, None);
+    assert_eq!(case.settled().observed_generation, Some(-1));
 }
 
 /// Proves: P-default-workspace

@@ -161,7 +161,6 @@ fn a_wrong_contract_file_is_refused_with_its_field(
 #[case::no_yaml("keyRetentionSeconds: 86400", "keyRetentionSeconds: [", &["failed to read the contract file"])]
 #[case::no_number("keyRetentionSeconds: 86400", "keyRetentionSeconds: 24h", &["invalid u64 at line", "which reads \"keyRetentionSeconds: 24h\""])]
 #[case::an_unknown_field("connectSeconds: 5", "connectSecond: 5", &["unknown field `connectSecond`, expected one of connectSeconds"])]
-#[case::a_part_without_a_value("event:\n  statePointers: [/state]\n", "event:\n", &["failed to read the contract file"])]
 #[case::an_unknown_part("keyRetentionSeconds: 86400", "keyRetention: {seconds: 86400}", &["unknown field `keyRetention`, expected one of"])]
 #[case::a_field_that_stands_twice("keyRetentionSeconds: 86400", "keyRetentionSeconds: 86400\nkeyRetentionSeconds: 1", &["duplicate", "keyRetentionSeconds"])]
 #[case::two_documents("keyRetentionSeconds: 86400", "---\nkeyRetentionSeconds: 86400", &["only single YAML document expected"])]

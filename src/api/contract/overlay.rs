@@ -69,11 +69,3 @@ macro_rules! leaf {
 leaf!(String, u16, u64, usize);
 
 pub(super) use part;
-
-impl<T> Overlay for super::profile::List<T> {
-    type File = Self;
-
-    fn lay(&mut self, file: Self) {
-        *self = file;
-    }
-}

@@ -7,8 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_saphyr::UserMessageFormatter;
 
 use super::overlay::{Overlay, given, part};
-use super::{API_VERSION, KIND};
 use crate::api::status::Phase;
+
+/// The contract file that is compiled in, with its comments.
+pub const BUILTIN: &str = include_str!("../../../contract/profile.yaml");
+
+pub const API_VERSION: &str = "contract.run-operator.dev/v1alpha1";
+pub const KIND: &str = "Contract";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateClass {
@@ -145,6 +150,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
         let items = Option::deserialize(from)?;
         let unset = || Error::custom("a list without a value; write [] for an empty one");
         items.map(Self).ok_or_else(unset)
+    }
+}
+
+impl<T> Overlay for List<T> {
+    type File = Self;
+
+    fn lay(&mut self, file: Self) {
+        *self = file;
     }
 }
 
@@ -377,7 +390,7 @@ impl ProfileFile {
 impl Profile {
     /// The file that is compiled in: it says everything.
     pub(super) fn builtin() -> Result<Self, ContractError> {
-        read(super::BUILTIN)
+        read(BUILTIN)
     }
 }
 
