@@ -196,6 +196,21 @@ fn what_is_no_document_of_3_0_is_trouble_in_one_line(#[case] text: &str, #[case]
     contract(&["init", "--openapi", &document]).is_trouble(words);
 }
 
+/// Proves: L-contract, S-unknown
+#[test]
+fn of_another_api_s_document_nothing_is_found_by_chance() {
+    let text = "openapi: 3.0.0\ninfo: {title: Tasks, version: '1'}\npaths: {/tasks: {get: {responses: {}}}}\n";
+    let found = findings(&file("another-api.yaml", text), &[]);
+    for name in [
+        "header.requestID",
+        "problem.answers",
+        "problem.fields",
+        "run.idPointers",
+    ] {
+        assert!(found(name).starts_with("note Not tried"), "{name}");
+    }
+}
+
 #[test]
 fn a_document_without_end_or_with_endless_alternatives_is_bounded() {
     check("/dev/zero", &[]).is_trouble(&["/dev/zero", "larger than"]);

@@ -185,7 +185,11 @@ impl<'a> Review<'a> {
                 .iter()
                 .any(|name| name.eq_ignore_ascii_case("X-Request-ID"))
         };
-        let without = self.known().filter(|(operation, _)| !has_it(operation));
+        let mut known = self.known().peekable();
+        if known.peek().is_none() {
+            return REQUEST_ID.not_tried(NO_OPERATION);
+        }
+        let without = known.filter(|(operation, _)| !has_it(operation));
         let without: Vec<String> = without.map(|(_, name)| name).collect();
         if without.is_empty() {
             return REQUEST_ID.ok("Each answer has it.");
@@ -220,6 +224,9 @@ impl<'a> Review<'a> {
     }
 
     fn problems(&self) -> [Finding; 2] {
+        if self.known().next().is_none() {
+            return [PROBLEMS, PROBLEM].map(|check| check.not_tried(NO_OPERATION));
+        }
         let (bodies, without) = self.problem_bodies();
         let todo = "Errors must be application/problem+json (rule 8): without a code a 409 or 404 proves nothing.";
         let answers = if without.is_empty() && !bodies.schemas.is_empty() {
