@@ -199,8 +199,12 @@ fn what_is_no_document_of_3_0_is_trouble_in_one_line(#[case] text: &str, #[case]
 /// Proves: L-contract, S-unknown
 #[test]
 fn of_another_api_s_document_nothing_is_found_by_chance() {
-    let text = "openapi: 3.0.0\ninfo: {title: Tasks, version: '1'}\npaths: {/tasks: {get: {responses: {}}}}\n";
+    let text = "openapi: 3.0.0\ninfo: {title: Tasks, version: '1'}\npaths: {'/tasks/{id}/version': {get: {responses: {}}}}\n";
     let found = findings(&file("another-api.yaml", text), &[]);
+    assert_eq!(
+        found("operation.version"),
+        "fail There is no path /version."
+    );
     for name in [
         "header.requestID",
         "problem.answers",

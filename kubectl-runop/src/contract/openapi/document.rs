@@ -207,7 +207,7 @@ fn yaml(text: &str) -> Result<Value, DocumentError> {
     })
 }
 
-/// What most of the operations have before their paths, the shortest of several.
+/// What most of the operations have before their paths, the shortest of several. A base URL has no parameters.
 fn base(root: &Value) -> String {
     let mut found: Vec<(String, usize)> = Vec::new();
     for (path, item) in members(root.get("paths")) {
@@ -215,7 +215,7 @@ fn base(root: &Value) -> String {
         for (method, end) in OPERATIONS {
             let Some(base) = path
                 .strip_suffix(end)
-                .filter(|_| item.get(method).is_some())
+                .filter(|base| !base.contains('{') && item.get(method).is_some())
             else {
                 continue;
             };
