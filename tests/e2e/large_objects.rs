@@ -1,11 +1,10 @@
 //! Objects near the limits: an answer that repeats a large workload, and an object that leaves no room for what the operator
 //! records.
 
-use kube::Resource;
 use kube::api::{GetParams, PostParams};
 use kube::core::Request;
 use run_operator::api::limits::MAX_OBJECT;
-use run_operator::api::{ConditionType, Phase, Run};
+use run_operator::api::{ConditionType, Run};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, World, held, intent_of, says};
