@@ -19,7 +19,7 @@ async fn a_run_is_submitted_mirrored_and_released() {
     assert!(status.request_id.is_some() && status.last_event_id.is_some());
     let released = world.released("train").await;
     let end = intent_of(&released).unwrap()["end"].clone();
-    assert_eq!(end["runId"].as_str(), status.run_id.as_deref());
+    assert_eq!(end["runID"].as_str(), status.run_id.as_deref());
     assert_eq!(end["phase"], "Succeeded");
     let calls = world.service.run_calls().await;
     world.delete_run("train").await;

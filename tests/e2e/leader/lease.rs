@@ -13,7 +13,9 @@ use crate::support::{eventually, intent_of};
 async fn a_leader_with_a_stolen_lease_stands_by_as_another_and_leads_again() {
     let world = elected().await;
     let operator = world.operator();
-    world.simulate("early", json!({"outcome": "never"})).await;
+    world
+        .simulate("early", json!({"runId": "early", "outcome": "never"}))
+        .await;
     world.state("early", "running").await;
     let owner = async |name: &str| intent_of(&world.run(name).await).unwrap()["owner"].clone();
     let before = (owner("early").await, threads(operator));

@@ -13,6 +13,7 @@ async fn a_real_run_is_read_with_its_workspace_s_token_which_goes_nowhere_else()
     let mut world = World::new().await;
     // Asked for without a token, which must be refused.
     world.service.will_differ("the token is missing");
+    world.service.will_differ("is not below /api/v1");
     world.simulate("train", json!({"outcome": "failed"})).await;
     let run = world.phase("train", Phase::Failed).await;
     let id = run.status.unwrap().run_id.unwrap();
