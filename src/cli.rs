@@ -223,8 +223,8 @@ pub struct PlainHttpArgs {
 /// The way to services by https.
 #[derive(Debug, Args)]
 pub struct ServiceProxyArgs {
-    /// A proxy to all services that are reached by https, such as http://proxy.example.com:3128, without a user name or
-    /// password. It must allow CONNECT. Unset: none, whatever HTTPS_PROXY says.
+    /// A proxy to all services that are reached by https, such as `http://proxy.example.com:3128`, without a user name or
+    /// password. It must allow CONNECT. Unset: none, whatever `HTTPS_PROXY` says.
     #[arg(id = "service_proxy", long = "service-proxy", env = "RUN_OPERATOR_SERVICE_PROXY", value_parser = given, value_name = "URL")]
     pub url: Option<String>,
 }

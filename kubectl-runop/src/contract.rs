@@ -100,12 +100,11 @@ async fn one_run(
         return Ok(Vec::new());
     };
     let id = RunId::parse(id).map_err(failed("use --run"))?;
-    let who = match &args.token_file {
-        Some(file) => run::by_file(file, &target.contract)?,
-        None => {
-            let cluster = Cluster::connect(cluster).await?;
-            run::by_workspace(&cluster, &args.workspace, target).await?
-        }
+    let who = if let Some(file) = &args.token_file {
+        run::by_file(file, &target.contract)?
+    } else {
+        let cluster = Cluster::connect(cluster).await?;
+        run::by_workspace(&cluster, &args.workspace, target).await?
     };
     Ok(run::findings(target, &who, &id).await)
 }
@@ -132,7 +131,7 @@ fn diff(args: &ContractDiffArgs) -> Result<End, ToolError> {
     };
     let (old, new) = (openapi::read_file(old)?, openapi::read_file(new)?);
     let (lines, good) = openapi::diff(&old, &new, &contract);
-    let names = [&old, &new].map(|document| document.name());
+    let names = [&old, &new].map(openapi::Document::name);
     let file = contract_file::name(file);
     let mut text = format!(
         "From {} to {}, for the contract file {file}\n",

@@ -12,8 +12,8 @@ use serde_json::json;
 use run_operator::api::AnyWorkspace;
 use run_operator::api::status::LastError;
 use run_operator::api::{
-    ClusterWorkspace, ConditionType, EventReason, Reason, RunSpec, Workspace, WorkspaceKind,
-    WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions,
+    ClusterWorkspace, ConditionType, EventReason, Reason, Workspace, WorkspaceKind, WorkspaceRef,
+    WorkspaceSpec, WorkspaceStatus, conditions,
 };
 use run_operator::checks::{Refused, bounded, chosen};
 use run_operator::clock::wall;

@@ -105,7 +105,7 @@ pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
 
 /// The providers or the regions that a Workspace allows.
 pub(super) fn allowed_places(_: &mut SchemaGenerator) -> Schema {
-    allowed(json_schema!({
+    allowed(&json_schema!({
         "description": "A value that a Run may have.",
         "type": "string",
         "minLength": 1,
@@ -116,7 +116,7 @@ pub(super) fn allowed_places(_: &mut SchemaGenerator) -> Schema {
 
 /// The beginnings of the images that a Workspace allows.
 pub(super) fn allowed_images(_: &mut SchemaGenerator) -> Schema {
-    allowed(json_schema!({
+    allowed(&json_schema!({
         "description": "What an image may begin with.",
         "type": "string",
         "minLength": 1,
@@ -125,7 +125,7 @@ pub(super) fn allowed_images(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// An empty list would allow nothing, and is no list by mistake.
-fn allowed(items: Schema) -> Schema {
+fn allowed(items: &Schema) -> Schema {
     json_schema!({
         "type": "array",
         "minItems": 1,

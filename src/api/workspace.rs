@@ -150,6 +150,7 @@ pub struct RateLimit {
 
 impl RunDefaults {
     /// Without what the schema would refuse: anybody may edit an intent.
+    #[must_use]
     pub fn within_bounds(self) -> Self {
         let deadline = self.active_deadline_seconds;
         let ttl = self.ttl_seconds_after_finished;

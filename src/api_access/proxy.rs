@@ -42,19 +42,18 @@ pub(super) fn to(
         let value = |name| variable(name).filter(|value| !value.is_empty());
         value(upper).or_else(|| value(lower))
     };
-    let (proxy, source, exempt) = match of_cluster {
-        Some(proxy) => (proxy.to_owned(), PROXY_URL, String::new()),
-        None => {
-            let names = match address.scheme_str() {
-                Some("http") => ["HTTP_PROXY", "http_proxy"],
-                _ => ["HTTPS_PROXY", "https_proxy"],
-            };
-            let Some(proxy) = given(names) else {
-                return Ok(None);
-            };
-            let exempt = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-            (proxy, names[0], format!("{LOOPBACK},{exempt}"))
-        }
+    let (proxy, source, exempt) = if let Some(proxy) = of_cluster {
+        (proxy.to_owned(), PROXY_URL, String::new())
+    } else {
+        let names = match address.scheme_str() {
+            Some("http") => ["HTTP_PROXY", "http_proxy"],
+            _ => ["HTTPS_PROXY", "https_proxy"],
+        };
+        let Some(proxy) = given(names) else {
+            return Ok(None);
+        };
+        let exempt = given(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+        (proxy, names[0], format!("{LOOPBACK},{exempt}"))
     };
     if covers(&exempt, address) {
         return Ok(None);

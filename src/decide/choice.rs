@@ -1,7 +1,9 @@
 //! Which Workspace a Run uses: the one that it names, else the one that its submission is pinned to, else the one that
 //! the rule gives for its namespace.
 
-use crate::api::{Intent, RunSpec, RunStatus, WorkspaceKey, WorkspaceRef};
+use crate::api::{
+    Intent, RunSpec, RunStatus, WorkspaceKey, WorkspaceRef, status::ResolvedWorkspace,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -36,7 +38,7 @@ pub fn bound(
     }
     let submitted = status.filter(|status| status.run_id.is_some());
     let pinned = submitted.and_then(|status| status.workspace.as_ref());
-    let pinned = pinned.map(|place| place.reference());
+    let pinned = pinned.map(ResolvedWorkspace::reference);
     pinned.or_else(|| intent().map(|intent| intent.workspace.reference()))
 }
 

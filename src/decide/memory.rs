@@ -220,7 +220,7 @@ impl NotFound {
 #[derive(Clone, Debug)]
 pub enum Report {
     IntentWritten {
-        intent: Intent,
+        intent: Box<Intent>,
         clean: bool,
     },
     /// A call is about to be sent.
@@ -247,7 +247,7 @@ pub struct ReportContext<'a> {
 impl Memory {
     pub fn record(&mut self, report: Report, with: ReportContext<'_>) {
         match report {
-            Report::IntentWritten { intent, clean } => self.intent_written(intent, clean),
+            Report::IntentWritten { intent, clean } => self.intent_written(*intent, clean),
             Report::Sent(Call::Create) => self.submission.started(),
             Report::Sent(Call::Get) => {
                 if self.event_buffer.refresh_wanted() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{Intent, Run, RunStatus};
+use crate::api::{Run, RunStatus};
 
 use super::{
     Decision, Effect, EventDraft, Follow,
@@ -282,7 +282,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
                 memory.event_buffer.written(*shown);
             }),
             Step::Act(Effect::WriteIntent { intent, clean, .. }) => {
-                let (intent, clean) = (Intent::clone(intent), *clean);
+                let (intent, clean) = (intent.clone(), *clean);
                 self.record(Report::IntentWritten { intent, clean }, with);
             }
             _ => {}

@@ -121,7 +121,7 @@ async fn the_largest_answer_is_a_number_of_the_contract_file() {
 /// Proves: F-heavy, X-caps
 #[rstest]
 #[case::text(format!(r#""{}""#, "\\u00e4".repeat(1_400_000)))]
-#[case::small_values(format!(r#"[{}0]"#, "{ \"a\": 0 }, ".repeat(160_000)))]
+#[case::small_values(format!(r"[{}0]", "{ \"a\": 0 }, ".repeat(160_000)))]
 #[case::deep(format!("{}{}", "[".repeat(700_000), "]".repeat(700_000)))]
 #[tokio::test]
 async fn an_answer_that_repeats_a_large_workload_is_read(#[case] value: String) {

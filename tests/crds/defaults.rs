@@ -63,7 +63,7 @@ fn of_group(
     change: impl FnOnce(&mut CustomResourceDefinition),
 ) -> CustomResourceDefinition {
     let mut crd = crd::run();
-    crd.spec.group = group.to_owned();
+    group.clone_into(&mut crd.spec.group);
     crd.metadata.name = Some(format!("{}.{group}", crd.spec.names.plural));
     change(&mut crd);
     crd

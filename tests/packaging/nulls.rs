@@ -10,7 +10,7 @@ use test_cluster::Scratch;
 /// The path of each key, of groups and values alike.
 fn keys(values: &Value, above: &[String], found: &mut Vec<Vec<String>>) {
     for (name, below) in values.as_object().into_iter().flatten() {
-        let path = [above, &[name.clone()]].concat();
+        let path = [above, std::slice::from_ref(name)].concat();
         keys(below, &path, found);
         found.push(path);
     }

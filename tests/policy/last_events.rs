@@ -134,7 +134,7 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
         .stream(Report::StreamEnded(StreamEnd::Refused));
     let mut elsewhere = session(2);
     elsewhere.resolved.identity = Some("another".into());
-    let cases = [
+    let cases = vec![
         polled,
         refused,
         ended().view(not_ready()),

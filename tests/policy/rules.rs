@@ -10,20 +10,20 @@ const DEFAULTS: RunDefaults = RunDefaults {
     ttl_seconds_after_finished: Some(60),
 };
 
-fn list(entries: &[&str]) -> Option<Vec<String>> {
-    Some(entries.iter().map(|entry| (*entry).to_owned()).collect())
+fn list(entries: &[&str]) -> Vec<String> {
+    entries.iter().map(|entry| (*entry).to_owned()).collect()
 }
 
 fn providers(entries: &'static [&str]) -> impl Fn(&mut WorkspaceSpec) {
-    move |rules| rules.allowed_providers = list(entries)
+    move |rules| rules.allowed_providers = Some(list(entries))
 }
 
 fn regions(entries: &'static [&str]) -> impl Fn(&mut WorkspaceSpec) {
-    move |rules| rules.allowed_regions = list(entries)
+    move |rules| rules.allowed_regions = Some(list(entries))
 }
 
 fn images(entries: &'static [&str]) -> impl Fn(&mut WorkspaceSpec) {
-    move |rules| rules.allowed_images = list(entries)
+    move |rules| rules.allowed_images = Some(list(entries))
 }
 
 fn nothing(_: &mut RunSpec) {}

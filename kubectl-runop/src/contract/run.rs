@@ -116,7 +116,7 @@ pub(super) async fn findings(target: &Target, who: &Credentials, id: &RunId) -> 
             "Correct run.idPointers in the contract file: such an answer is a ContractViolation.",
         ),
         None => ID.fail(
-            nothing(&of.run.id_pointers, &answer.json()),
+            nothing(&of.run.id_pointers, answer.json().as_ref()),
             "Correct run.idPointers in the contract file: a create whose answer names no id is a ContractViolation.",
         ),
     });
@@ -124,7 +124,7 @@ pub(super) async fn findings(target: &Target, who: &Credentials, id: &RunId) -> 
         Some((at, state)) => [STATE.ok(place(&state, at)), phase(&target.contract, &state)],
         None => [
             STATE.fail(
-                nothing(&of.run.state_pointers, &answer.json()),
+                nothing(&of.run.state_pointers, answer.json().as_ref()),
                 "Correct run.statePointers in the contract file: without a state no Run ends.",
             ),
             PHASE.not_tried("there is no state"),
@@ -137,8 +137,8 @@ fn place(value: &str, at: &str) -> String {
     format!("{:?}, at {}.", escaped(value, SHOWN), escaped(at, SHOWN))
 }
 
-fn nothing(pointers: &[String], answer: &Option<serde_json::Value>) -> String {
-    let fields = answer.as_ref().map(shape).unwrap_or_default();
+fn nothing(pointers: &[String], answer: Option<&serde_json::Value>) -> String {
+    let fields = answer.map(shape).unwrap_or_default();
     format!("There is nothing at {}. {fields}", pointers.join(", "))
 }
 

@@ -34,6 +34,7 @@ macro_rules! part {
 
         #[derive(Debug, Deserialize, Serialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        #[allow(clippy::struct_field_names, reason = "the fields have the file's names")]
         pub(super) struct $file {
             $(
                 #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]

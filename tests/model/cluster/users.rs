@@ -37,6 +37,21 @@ fn overdue(object: &Object) -> bool {
     status.is_some_and(|status| status.deadline_exceeded_time.is_some())
 }
 
+/// Makes a second object of the first, as a tool that restores it does, with its status or without.
+fn copy(s: &mut State, of: &Object, status: bool) {
+    let mut copy = of.run.clone();
+    copy.metadata.name = Some("run-1".into());
+    copy.metadata.deletion_timestamp = None;
+    copy.metadata.generation = Some(1);
+    if !status {
+        copy.status = Some(RunStatus::initial());
+    }
+    // A copied status says itself which retry was handled.
+    let wish = of.wish().filter(|_| !status).cloned();
+    create(s, 1, copy);
+    s.ghosts[1].copied_wish = wish;
+}
+
 /// Carries out an action of a person.
 pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
     let first = s.live[0].clone();
@@ -128,18 +143,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             annotations.insert(INTENT.into(), text);
         }
         User::Copy { status } if s.ghosts.len() < 2 && object.held() => {
-            let mut copy = object.run.clone();
-            copy.metadata.name = Some("run-1".into());
-            copy.metadata.deletion_timestamp = None;
-            copy.metadata.generation = Some(1);
-            if !status {
-                copy.status = Some(RunStatus::initial());
-            }
-            // A copied status says itself which retry was handled.
-            let wish = object.wish().filter(|_| !status).cloned();
-            create(s, 1, copy);
-            s.ghosts[1].copied_wish = wish;
-            return;
+            return copy(s, &object, status);
         }
         _ => return,
     }

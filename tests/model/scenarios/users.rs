@@ -6,6 +6,7 @@ use super::{NONE, Scenario, Turn, User, scenario};
 use crate::state::Budget;
 
 /// Actions of people on objects.
+#[expect(clippy::too_many_lines, reason = "a list of scenarios")]
 pub(super) fn of_people(more: u8) -> Vec<Scenario> {
     vec![
         Scenario {

@@ -117,17 +117,15 @@ impl Document {
         let item = self
             .follow(item)
             .map_err(|why| format!("Not understood: {why}."))?;
-        match item.get(method) {
-            Some(node) => Ok(Operation {
-                path: name,
-                item,
-                node,
-            }),
-            None => {
-                let has: Vec<&str> = members(Some(item)).map(|(method, _)| method).collect();
-                Err(format!("{path} has no {method}, but {}.", has.join(", ")))
-            }
-        }
+        let Some(node) = item.get(method) else {
+            let has: Vec<&str> = members(Some(item)).map(|(method, _)| method).collect();
+            return Err(format!("{path} has no {method}, but {}.", has.join(", ")));
+        };
+        Ok(Operation {
+            path: name,
+            item,
+            node,
+        })
     }
 
     /// The parameters of an operation: where each is (`header`, `query`), its name, and whether it is required.

@@ -17,7 +17,8 @@ use run_operator::service::Operation;
 use run_operator::util::{Failed, failed};
 
 use check::Review;
-use document::{Document, LARGEST};
+pub(super) use document::Document;
+use document::LARGEST;
 
 use super::live::bounded;
 

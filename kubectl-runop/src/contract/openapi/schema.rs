@@ -235,7 +235,7 @@ fn is_null(form: &Form<'_>) -> bool {
     let only_null = |part: &&Map<String, Value>| {
         list(part.get("enum")).all(Value::is_null) && part.contains_key("enum")
     };
-    types(form).contains("null") || form.iter().any(|part| only_null(&part))
+    types(form).contains("null") || form.iter().any(only_null)
 }
 
 pub(super) fn types(form: &Form<'_>) -> BTreeSet<String> {
