@@ -1,7 +1,8 @@
 //! `ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 //!
 //! Argo CD, Flux or Helm would re-create a deleted object under a new uid, and so run and pay for it again: one that has
-//! their mark stays. Marks are what they set whatever their settings, and what nobody else sets by habit.
+//! their mark stays. A mark is what the tool sets with any configuration and no other tool sets: Argo CD's field manager,
+//! and not the label `app.kubernetes.io/instance`, which Helm charts and kustomize set too.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -163,7 +163,7 @@ pub(crate) struct Ghost {
     pub(crate) first: bool,
     /// The retry in the intent of the latest POST.
     pub(crate) retried: Option<String>,
-    /// The retry annotation that came with the copy of another object: nobody asked for it here.
+    /// The retry annotation that came with the copy of another object: no request to retry this one.
     pub(crate) copied_wish: Option<String>,
     /// Consecutive answers to one process that could not be read.
     pub(crate) unreadable: u8,

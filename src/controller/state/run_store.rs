@@ -106,8 +106,8 @@ impl Known {
     }
 }
 
-/// The Workspace to look at when a Run needs it no more. A ClusterWorkspace that may be that of a Run without a record
-/// looks again by itself.
+/// The Workspace to reconcile when a Run needs it no more. A Run without a record of its place may have held a
+/// ClusterWorkspace instead: one that is being deleted is reconciled every 30 s anyway.
 fn workspace_of(run: &Run) -> WorkspaceKey {
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
     bound_to(run).unwrap_or_else(|| WorkspaceKey::own_default(namespace))
