@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::Contract;
 use crate::contract_file::{self, read_up_to};
-use crate::service::{AllowList, BaseUrl, Client, ClientConfig, ServiceProxy, ServiceProxyError};
+use crate::service::{AllowList, BaseUrl, Client, ClientConfig, ServiceProxy};
 use crate::util::{Failed, failed};
 
 use super::{Check, Finding};
@@ -45,18 +45,11 @@ impl Target {
             let what = format!("read the CA certificates {}", path.display());
             read_up_to(path, LARGEST_CA).map_err(failed(what))
         };
-        let proxy = trial
-            .service_proxy
-            .as_deref()
-            .map(str::parse::<ServiceProxy>);
-        let proxy = proxy
-            .transpose()
-            .map_err(failed::<ServiceProxyError>("use --service-proxy"))?;
         let client = Client::new(ClientConfig {
             base_url: base_url.clone(),
             ca_pem: trial.ca_file.as_ref().map(read).transpose()?,
             h2c: trial.h2c,
-            proxy,
+            proxy: ServiceProxy::from_flag(trial.service_proxy.as_deref())?,
             contract: Arc::clone(&contract),
             user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
             observer: Arc::new(()),

@@ -22,7 +22,7 @@ pub use base_url::{AllowList, BaseUrl, BaseUrlError};
 pub use client::{Client, RawAnswer, VersionReply, WorkspaceReply};
 pub use connect::{ClientConfig, ConfigError, HttpPool};
 pub use identity::{Credentials, IdempotencyKey, Illegal, RunId, Token, TokenError, WorkspaceId};
-pub use proxy::{ServiceProxy, ServiceProxyError};
+pub use proxy::ServiceProxy;
 pub use send::{Observer, Operation};
 pub use sse::{Event, StreamItem};
 pub use stream::EventStream;

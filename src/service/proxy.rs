@@ -1,15 +1,15 @@
 //! The proxy to services that are reached by https.
 
-use std::str::FromStr;
-
 use url::{Position, Url};
+
+use crate::util::{Failed, failed};
 
 /// It carries connections by CONNECT, and so sees the service's name and none of the bytes in clear.
 #[derive(Clone, Debug)]
 pub struct ServiceProxy(pub(super) reqwest::Proxy);
 
 #[derive(Debug, thiserror::Error)]
-pub enum ServiceProxyError {
+enum ServiceProxyError {
     #[error("failed to read the address; write it as in http://proxy.example.com:3128")]
     Address,
     #[error(
@@ -18,10 +18,14 @@ pub enum ServiceProxyError {
     Password,
 }
 
-impl FromStr for ServiceProxy {
-    type Err = ServiceProxyError;
+impl ServiceProxy {
+    /// Reads the value of `--service-proxy`, which no error repeats.
+    pub fn from_flag(value: Option<&str>) -> Result<Option<Self>, Failed> {
+        let proxy = value.map(Self::parse).transpose();
+        proxy.map_err(failed("use --service-proxy"))
+    }
 
-    fn from_str(text: &str) -> Result<Self, ServiceProxyError> {
+    fn parse(text: &str) -> Result<Self, ServiceProxyError> {
         let url = Url::parse(text).map_err(|_| ServiceProxyError::Address)?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(ServiceProxyError::Password);

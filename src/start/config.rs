@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
-use run_operator::service::{AllowList, BaseUrl, ServiceProxy, ServiceProxyError};
+use run_operator::service::{AllowList, BaseUrl, ServiceProxy};
 use run_operator::util::{Failed, failed};
 
 use crate::cli::ControllerArgs;
@@ -41,14 +41,6 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         .map(|url| BaseUrl::parse(url, &allow_list))
         .transpose()
         .map_err(failed("use --base-url"))?;
-    let service_proxy = args
-        .service_proxy
-        .url
-        .as_deref()
-        .map(str::parse::<ServiceProxy>);
-    let service_proxy = service_proxy
-        .transpose()
-        .map_err(failed::<ServiceProxyError>("use --service-proxy"))?;
     let namespaces: BTreeSet<String> = args.namespaces.iter().cloned().collect();
     let settings = Settings {
         // Each term has its own.
@@ -70,7 +62,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
         watch_timeout: args.watch_timeout,
         h2c: args.plain_http.h2c,
-        service_proxy,
+        service_proxy: ServiceProxy::from_flag(args.service_proxy.url.as_deref())?,
     })
 }
 
