@@ -42,6 +42,8 @@ pub struct Memory {
     pub written_at: Option<Timestamp>,
     /// The last write of the object's metadata, if the API server refused it.
     pub refused_write: Option<RefusedWrite>,
+    /// The status that the API server refuses.
+    pub refused_status: Option<RefusedWrite>,
 }
 
 /// A write that the API server refused, and refuses again until a person changes something.

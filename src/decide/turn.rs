@@ -255,7 +255,10 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     pub fn took(&mut self, step: &Step, outcome: Outcome<V>, with: ReportContext<'_>) {
         if let Outcome::Refused(refused) = outcome {
             let refused = Some(refused);
-            self.memory.change(|memory| memory.refused_write = refused);
+            self.memory.change(|memory| match step {
+                Step::WriteStatus { .. } => memory.refused_status = refused,
+                _ => memory.refused_write = refused,
+            });
             return;
         }
         let releases = matches!(step, Step::Act(Effect::Release { .. }));
@@ -278,6 +281,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         }
         match step {
             Step::WriteStatus { shown, .. } => self.memory.change(|memory| {
+                memory.refused_status = None;
                 memory.record(Report::StatusWritten, with);
                 memory.event_buffer.written(*shown);
             }),

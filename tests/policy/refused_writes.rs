@@ -6,7 +6,7 @@ use run_operator::{
     decide::{EventDraft, Follow},
 };
 
-use crate::support::{Case, at, condition, view};
+use crate::support::{Case, at, condition, not_ready, view};
 
 const SENTENCE: &str = "ValidatingAdmissionPolicy 'p' denied request: no";
 
@@ -58,6 +58,22 @@ fn a_run_is_mirrored_while_the_restoration_of_its_intent_is_refused() {
     let running = refused.clone().at(30).got(Ok(view("running")));
     assert_eq!(running.settled().state.as_deref(), Some("running"));
     assert_eq!(refused.at(60).does(), "intent");
+}
+
+/// Proves: P-refused-writes, P-none-left
+#[rstest]
+#[case::deleted(Case::new().submitted("running").got(Ok(view("running"))).settle().deleting(), "cancel")]
+#[case::changed(Case::new().submitted("queued").got(Ok(view("running"))), "nothing")]
+#[case::not_submitted(Case::new().view(not_ready()), "nothing")]
+fn a_refused_status_is_tried_again_and_does_not_stop_a_cancellation(
+    #[case] case: Case,
+    #[case] does: &str,
+) {
+    assert!(case.decide().status.is_some());
+    let refused = case.next_refused(SENTENCE);
+    assert_eq!((refused.decide().status, refused.does()), (None, does));
+    assert_eq!(refused.decide().requeue_at, Some(at(60)));
+    assert!(refused.at(60).decide().status.is_some());
 }
 
 /// Proves: P-refused-writes, P-terminal

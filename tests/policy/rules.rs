@@ -94,12 +94,24 @@ fn of_a_long_list_a_message_has_the_first() {
 /// Proves: P-rules
 #[rstest]
 #[case::announced(Case::new().mine(), "submit")]
-#[case::announced_by_an_earlier_process(Case::new().intent("earlier", 1), "intent")]
 #[case::in_doubt(Case::new().mine().posted(Err(lost())).at(60), "submit")]
 #[case::submitted(Case::new().submitted("running"), "refresh")]
 #[case::deleted(Case::new().submitted("running").deleting(), "cancel")]
 fn a_later_rule_touches_no_run_that_has_an_intent(#[case] case: Case, #[case] does: &str) {
     assert_eq!(case.rules(providers(&["aws"])).does(), does);
+}
+
+/// Anyone can write an intent.
+/// Proves: P-rules
+#[rstest]
+#[case::announced(Case::new().intent("earlier", 1))]
+#[case::deleted(Case::new().intent("earlier", 1).deleting())]
+fn a_submission_that_another_process_began_is_asked_again(#[case] case: Case) {
+    assert_eq!(case.does(), "intent");
+    let refused = case.rules(providers(&["aws"]));
+    assert_eq!(refused.does(), "nothing");
+    assert_eq!(refused.stalled().as_deref(), Some("ProviderNotAllowed"));
+    assert_eq!(refused.settle().orphan().does(), "release");
 }
 
 #[test]

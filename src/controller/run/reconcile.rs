@@ -160,7 +160,9 @@ impl Reconcile<'_> {
         }
         match step {
             Step::WriteStatus { status, .. } => {
-                writes::write_status(ctx, entry, &decided, status).await?;
+                if !writes::write_status(ctx, entry, &decided, status).await? {
+                    return Ok(None);
+                }
                 self.written = Some(RunStatus::clone(status));
                 self.publish(&decided.turn.events);
                 log_status(entry, status);

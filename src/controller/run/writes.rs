@@ -59,40 +59,55 @@ fn took(ctx: &Context, entry: &RunEntry, decided: &Decided, outcome: Outcome<Run
     entry.took(&decided.turn.step, outcome, with);
 }
 
+/// False if it was not written: policy decides again.
 pub(crate) async fn write_status(
     ctx: &Context,
     entry: &RunEntry,
     decided: &Decided,
     status: &RunStatus,
-) -> Result<(), WriteError> {
+) -> Result<bool, WriteError> {
     match patch::write_status(&api(ctx, entry), &decided.run, status).await {
-        Ok(written) => took(ctx, entry, decided, Outcome::Written(written)),
+        Ok(written) => {
+            took(ctx, entry, decided, Outcome::Written(written));
+            Ok(true)
+        }
         Err(error) => {
             let ready = find(&status.conditions, ConditionType::Ready);
-            refused(ctx, entry, decided, &error, ready);
-            return Err(error);
+            refused(ctx, entry, decided, error, ready)
         }
     }
-    Ok(())
 }
 
-/// Tells that a write is refused, if it is. Returns the API server's sentence.
+/// Records and tells that the API server refuses a write, and that it was not written; any other error is returned.
 fn refused(
     ctx: &Context,
     entry: &RunEntry,
     decided: &Decided,
-    error: &WriteError,
+    error: WriteError,
     condition: Option<&Condition>,
-) -> Option<String> {
+) -> Result<bool, WriteError> {
     let session = decided.workspace.session.as_ref();
+    let writes = decided.turn.step.writes().unwrap_or_default();
     let refused = Refused {
-        writes: decided.turn.step.writes()?,
-        error,
+        writes,
+        error: &error,
         times: entry.with(|state| state.write_failures.saturating_add(1)),
         condition,
         client: session.map(|session| &session.client),
     };
-    refused.tell(ctx, &*decided.run)
+    let Some(sentence) = refused.tell(ctx, &*decided.run) else {
+        return Err(error);
+    };
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+        writes, error = %sentence,
+        "the API server refuses a write of a Run; the write is tried again"
+    );
+    let pause = pause(entry, &error, count_failure(entry, &error));
+    let again = delays::later(now(), pause);
+    let refused = Outcome::Refused(RefusedWrite { sentence, again });
+    took(ctx, entry, decided, refused);
+    Ok(false)
 }
 
 /// False if it was not written: policy decides again.
@@ -139,19 +154,7 @@ pub(crate) async fn change(
     if matches!(error, WriteError::Gone) {
         took(ctx, entry, decided, Outcome::Gone);
     }
-    let Some(sentence) = refused(ctx, entry, decided, &error, None) else {
-        return Err(error);
-    };
-    tracing::warn!(
-        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-        effect = effect.name(), error = %sentence,
-        "the API server refuses a write of a Run; the Run shows it, and the write is tried again"
-    );
-    let pause = pause(entry, &error, count_failure(entry, &error));
-    let again = delays::later(now(), pause);
-    let refused = Outcome::Refused(RefusedWrite { sentence, again });
-    took(ctx, entry, decided, refused);
-    Ok(false)
+    refused(ctx, entry, decided, error, None)
 }
 
 /// By a list of one name, which needs no permission beyond the watch's and is as fresh as a get.

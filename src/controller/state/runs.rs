@@ -148,7 +148,12 @@ impl RunEntry {
                 {
                     run.spec.workload.share(&older.spec.workload);
                 }
-                (state.write_failures, state.conflicts) = (0, 0);
+                state.conflicts = 0;
+                // A status that is written says nothing of the metadata, whose writes are refused.
+                let metadata = matches!(step, Step::Act(_));
+                if metadata || state.run.memory.refused_write.is_none() {
+                    state.write_failures = 0;
+                }
             }
             state.run.took(step, outcome, with);
         });

@@ -21,6 +21,7 @@ use crate::api::RunStatus;
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
     let facts = Facts::of(inputs);
     let mut decision = next(&facts);
+    hold_status(&facts, &mut decision);
     hold_refused(&facts, &mut decision);
     let before = facts.status();
     if !inputs.deleted_without_release {
@@ -41,6 +42,27 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         };
     }
     decision
+}
+
+/// A status that the API server refused waits for its next attempt. Meanwhile a run whose id is stored is still read and,
+/// for a deletion or `spec.cancel`, cancelled.
+fn hold_status(facts: &Facts<'_>, decision: &mut Decision) {
+    let refused = facts.memory.refused_status.as_ref();
+    let Some(refused) = refused.filter(|refused| refused.again > facts.now) else {
+        return;
+    };
+    if decision.status_due(facts.run, facts.deleted_without_release).is_none() {
+        return;
+    }
+    let known = facts.status().run_id.is_some();
+    let asked = facts.deleting() || facts.spec().cancelled();
+    decision.status = None;
+    decision.effect.take_if(|effect| match effect {
+        Effect::Refresh { .. } => !known,
+        Effect::Cancel { .. } => !(known && asked),
+        _ => true,
+    });
+    decision.requeue_at = decision.requeue_at.into_iter().chain([refused.again]).min();
 }
 
 /// A write of the metadata that the API server refused waits for its next attempt. Before there is a run the status shows

@@ -197,10 +197,10 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         return too_large(facts);
     }
     // Without it, the Workspace was just deleted.
-    let Some(rules) = facts.rules else {
+    if facts.rules.is_none() {
         return Decision::quiet();
-    };
-    if let Some(breach) = Breach::of(facts.spec(), rules) {
+    }
+    if let Some(breach) = breach(facts) {
         return blocked(facts, messages::not_allowed(facts, &breach));
     }
     if let Some(holder) = facts.key_holder {
@@ -212,6 +212,10 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         return paused;
     }
     write_intent(facts, new_intent(facts, &session.resolved), true)
+}
+
+fn breach<'a>(facts: &Facts<'a>) -> Option<Breach<'a>> {
+    Breach::of(facts.spec(), facts.rules?)
 }
 
 fn new_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
@@ -270,6 +274,9 @@ fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     let Some(body) = body else {
         return blocked(facts, messages::body_changed(facts));
     };
+    if let Some(breach) = breach(facts).filter(|_| !facts.owned_by_this_process(intent)) {
+        return blocked(facts, messages::not_allowed(facts, &breach));
+    }
     let unheld = finalizer_required(facts) && !facts.has_finalizer();
     if retry || unheld || !facts.owned_by_this_process(intent) {
         return take_over(facts, intent);
@@ -326,6 +333,7 @@ pub(crate) fn rebuilt_intent(facts: &Facts<'_>, workspace: &ResolvedWorkspace) -
         time: submitted.map_or(facts.wall, |t| t.0),
         epoch: 1,
         retry: status.handled_retry.clone(),
+        run_defaults: status.run_defaults,
         ..new_intent(facts, workspace)
     }
 }

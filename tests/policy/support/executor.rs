@@ -107,7 +107,12 @@ impl Case {
 
     /// The next write, of the metadata, is refused for a minute.
     pub(crate) fn write_refused(self, sentence: &str) -> Self {
-        let mut case = self.settle();
+        self.settle().next_refused(sentence)
+    }
+
+    /// The same of its next write, which may be that of the status.
+    pub(crate) fn next_refused(self, sentence: &str) -> Self {
+        let mut case = self;
         let turn = case.next();
         let again = case.now + SignedDuration::from_secs(60);
         let sentence = sentence.to_owned();
