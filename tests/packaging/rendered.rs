@@ -229,12 +229,19 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(ingress[0], (&monitoring, "\"http\"".to_owned()));
     let egress = rules(policy, "egress", "to");
     let ports: Vec<&str> = egress.iter().map(|(_, ports)| ports.as_str()).collect();
-    assert_eq!(ports, ["53 53 5353 5353", "443 6443", "443 8443", ""]);
+    assert_eq!(
+        ports,
+        ["53 53 5353 5353", "443 6443", "443 8443 3128", ""]
+    );
     assert!(egress.iter().all(|(to, _)| to.is_array()), "{egress:?}");
     let dns = &egress[0].0[0]["podSelector"];
     assert_eq!(dns["matchLabels"]["k8s-app"], "kube-dns");
     assert_eq!(*egress[1].0, json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
     assert_eq!(*egress[2].0, json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]));
+    let usual_port = ["--set", "service.proxy=http://10.0.0.1/"];
+    let usual_port = objects(&[&["-f", &ci("full")][..], &usual_port].concat());
+    let egress = rules(the(&usual_port, "NetworkPolicy"), "egress", "to");
+    assert_eq!(egress[2].1, "443 8443 80");
 
     // No peer is named, so none is allowed in. A rule without peers would allow all.
     let shared = with_file("shared");
