@@ -13,7 +13,7 @@ use super::{CHECK_ACCESS, Check, Finding, NO_ANSWER, bounded, first_five};
 const REACHED: Check = Check::new("cluster.reached", "the API server answers");
 const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough");
 const CRDS: Check = Check::new("cluster.crds", "the CRDs are of this version");
-const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
+const APPLY: &str = "Apply them: `kubectl apply --server-side -f crds/` in a checkout of this version, or `helm upgrade` with crds.enabled.";
 
 /// If the first finding is not ok the API server doesn't answer, and if the last one isn't it may not know Runs.
 pub async fn api_server(client: &Client) -> [Finding; 3] {

@@ -277,7 +277,7 @@ fn report(kind: &str, error: &WatchError, in_a_row: u32) {
         // Logged once per series of failures, not per list: the CRDs may be applied later.
         tracing::warn!(
             k8s.kind = kind,
-            "the API server doesn't serve this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
+            "the API server doesn't serve this kind; apply the CRDs: kubectl apply --server-side -f crds/, in a checkout of this version"
         );
     }
 }
