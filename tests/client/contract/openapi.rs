@@ -129,6 +129,7 @@ fn with_the_built_in_names_each_one_that_is_missing_is_a_line_and_each_state_is_
     "operation.create",
     "fail It requires what the operator doesn't send: query tenant."
 )]
+#[case::headers_that_openapi_ignores("operation.get", "ok At /runs/{run}.")]
 #[case::no_such_path("operation.version", "fail There is no path /version.")]
 #[case::a_field_that_is_never_sent(
     "create.body",

@@ -55,6 +55,8 @@ const HEADERS: [(Check, usize, &str, Verdict); 3] = [
         Verdict::Warn,
     ),
 ];
+/// OpenAPI 3.0 has these ignored as parameters.
+const NO_PARAMETERS: [&str; 3] = ["Accept", "Authorization", "Content-Type"];
 const REQUEST_ID: Check = Check::new("header.requestID", "header X-Request-ID");
 const BODY: Check = Check::new("create.body", "POST /runs takes a Run");
 const PROBLEMS: Check = Check::new("problem.answers", "errors are problems");
@@ -138,7 +140,8 @@ impl<'a> Review<'a> {
             Err(why) => return FOUND[n].fail(escaped(why, SHOWN), ASK),
         };
         let is_sent = |place: &str, name: &str| {
-            let mut sent = HEADERS.iter().map(|(_, _, header, _)| header);
+            let sent = HEADERS.iter().map(|(_, _, header, _)| header);
+            let mut sent = sent.chain(&NO_PARAMETERS);
             place == "path" || place == "header" && sent.any(|own| own.eq_ignore_ascii_case(name))
         };
         let parameters = self.document.parameters(operation).into_iter();
