@@ -1,5 +1,5 @@
 //! `statusPolicy`: only the operator writes a status and an intent. `finalizerPolicy`: a Run has its finalizer
-//! from its creation.
+//! from its creation. `deploy/examples/quota.yaml`: the TTL of a Run is bounded.
 
 use std::time::{Duration, Instant};
 
@@ -161,4 +161,27 @@ async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     let mut finalizers = texts(&stands["metadata"]["finalizers"]);
     finalizers.sort_unstable();
     assert_eq!(finalizers, ["example.com/mine", names::FINALIZER]);
+}
+
+#[tokio::test]
+async fn the_example_of_a_quota_bounds_a_ttl_and_leaves_a_default_to_the_workspace() {
+    let space = Space::new().await;
+    let quota = test_support::root().join("deploy/examples/quota.yaml");
+    let quota = std::fs::read_to_string(quota).unwrap();
+    let objects = documents(&quota.replace("team-a", &space.namespace));
+    let kinds = [
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ];
+    space.apply(&objects, &kinds);
+    let with = |ttl: u32| {
+        let mut run: Value = serde_json::from_str(RUN).unwrap();
+        run["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        space.kubectl(&create, &run.to_string())
+    };
+    let told = in_force(|| with(3601).err().filter(|told| told.contains("denied"))).await;
+    denied(Err(told), "at most 3600");
+    with(3600).unwrap();
+    would_be(&space).unwrap();
 }
