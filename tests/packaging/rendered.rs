@@ -122,9 +122,8 @@ fn lease_and_role_follow_the_releases_name() {
 fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     let few = with("watchNamespaces={a},rbac.aggregateRoles=false");
     assert!(of_kind(&few, "ClusterRole").is_empty());
-    let (_, both) = tests_and_installed(with(
-        "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
-    ));
+    let set = "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false";
+    let (_, both) = tests_and_installed(with(set));
     let cluster = the(&both, "ClusterRole")["rules"].as_array().unwrap();
     let resources = cluster.iter().flat_map(|r| texts(&r["resources"]));
     let theirs = "clusterworkspaces clusterworkspaces/status namespaces";
@@ -138,6 +137,11 @@ fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
         let given = role.unwrap()["rules"].as_array().unwrap();
         assert_eq!(given.len(), 1, "{given:?}");
         assert_eq!(given[0]["resources"], json!([resource]));
+    }
+    // A release of the same name elsewhere has others there.
+    let elsewhere = helm::documents(&helm::manifests("ops", &["--set", set]));
+    for name in ["ops:run-operator", "ops:run-operator-events"] {
+        helm::named(&elsewhere, "Role", name);
     }
 }
 

@@ -40,7 +40,8 @@
 {{- .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
-{{/* The name of what is in no namespace: two releases of one name, in two namespaces, don't meet. */}}
+{{/* The name of what is in no namespace, or in one that is not the release's alone: two releases of one name, in two
+     namespaces, don't meet. */}}
 {{- define "run-operator.clustername" -}}
 {{- $fullname := include "run-operator.fullname" . }}
 {{- if eq $fullname (include "run-operator.namespace" .) }}
