@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{CheckArgs, Cli, Command};
-use run_operator::checks::{self, Finding, Target, Verdict};
+use run_operator::checks::{self, Deployed, Finding, Target, Verdict};
 use run_operator::util::error_chain;
 
 /// A wrong flag, an unreadable contract file, a bad URL; clap uses the same code.
@@ -88,10 +88,13 @@ async fn checked(args: &CheckArgs, target: Option<Target>) -> Result<ExitCode, s
     let mut findings: Vec<Finding> = checks::api_server(&client).await.into();
     let mut taking = Vec::new();
     if findings[0].verdict == Verdict::Ok {
-        let workspaces = checks::workspaces(&client, &args.namespace, true).await;
+        let (namespace, name) = (&args.operator_namespace, &args.operator_name);
+        let deployed = Deployed::read(&client, namespace, name).await;
+        let deployed = deployed.ok().flatten();
+        let workspaces =
+            checks::workspaces(&client, &args.namespace, deployed.as_ref(), true).await;
         findings.extend(workspaces.findings);
         taking = workspaces.taking;
-        let (namespace, name) = (&args.operator_namespace, &args.operator_name);
         findings.push(checks::at_work(&client, namespace, name).await);
     }
     if let Some(target) = target {

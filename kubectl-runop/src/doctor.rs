@@ -127,14 +127,16 @@ pub(crate) async fn in_cluster(
         _ => RUN_ACCEPTED.not_tried("the CRDs come first"),
     });
     findings.push(other_groups(client).await);
-    let seen = workspaces(client, namespace, !apply).await;
+    let (place, name) = (&operator.operator_namespace, &operator.operator_name);
+    let deployed = Deployed::read(client, place, name).await;
+    let known = deployed.as_ref().ok().and_then(Option::as_ref);
+    let seen = workspaces(client, namespace, known, !apply).await;
     findings.extend(seen.findings);
     findings.extend(of_runs(cluster).await);
     findings.push(refused_writes(cluster).await);
-    let (place, name) = (&operator.operator_namespace, &operator.operator_name);
     findings.push(at_work(client, place, name).await);
     let mut base_url = None;
-    match Deployed::read(client, place, name).await {
+    match deployed {
         Ok(Some(deployed)) => {
             base_url = deployed.values("--base-url").into_iter().next();
             findings.push(permissions(cluster, place, &deployed, &seen.specs).await);

@@ -79,6 +79,10 @@ impl Deployed {
         self.args().any(|arg| arg == flag) || self.variable(flag).is_some_and(|v| v == "true")
     }
 
+    pub fn serves_cluster_workspaces(&self) -> bool {
+        self.values("--cluster-workspaces") != ["false"]
+    }
+
     fn available(&self, place: &str) -> Finding {
         match self.ready {
             0 => AT_WORK.fail(

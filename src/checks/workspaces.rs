@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::decide::choice::{Choice, by_rule};
 
-use super::{Check, Finding, Refused, Verdict, bounded, first_five, pages};
+use super::{Check, Deployed, Finding, Refused, Verdict, bounded, first_five, pages};
 
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
@@ -27,14 +27,19 @@ const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are
 
 #[derive(Default)]
 pub struct Workspaces {
-    /// Whether they are Ready; of ClusterWorkspaces only if they are not known.
+    /// Whether they are Ready; of ClusterWorkspaces only if they are not known or not served.
     pub findings: Vec<Finding>,
     pub taking: Vec<String>,
     pub specs: Vec<WorkspaceSpec>,
 }
 
 /// Waits for those that are still being checked, 20 s at most. That there is none fails, unless `may_lack`.
-pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Workspaces {
+pub async fn workspaces(
+    client: &Client,
+    namespace: &str,
+    operator: Option<&Deployed>,
+    may_lack: bool,
+) -> Workspaces {
     let kind = ApiResource::erase::<Workspace>(&());
     let api = Api::namespaced_with(client.clone(), namespace, &kind);
     let mut seen = match checked(&api, |_| true).await {
@@ -51,8 +56,14 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
     let mut findings = Vec::new();
     let own = seen.iter().any(|w| w.name == names::DEFAULT_WORKSPACE);
     let mut choice = own.then(|| Choice::One(WorkspaceRef::own_default()));
-    match shared(client, namespace).await {
-        Ok(mut shared) => {
+    let shared = if operator.is_none_or(Deployed::serves_cluster_workspaces) {
+        Some(shared(client, namespace).await)
+    } else {
+        None
+    };
+    match shared {
+        None => findings.push(SHARED.ok("The operator serves none (--cluster-workspaces=false).")),
+        Some(Ok(mut shared)) => {
             let defaults = shared.iter().filter(|w| w.default);
             let defaults = defaults.map(|w| (w.name.as_str(), Some(true)));
             choice = Some(by_rule(own, Some(defaults)));
@@ -61,7 +72,7 @@ pub async fn workspaces(client: &Client, namespace: &str, may_lack: bool) -> Wor
             }
             seen.extend(shared);
         }
-        Err(refused) => {
+        Some(Err(refused)) => {
             let what = "list ClusterWorkspaces, or read the namespace, whose labels decide";
             findings.push(SHARED.unread(&refused, what));
         }
