@@ -94,6 +94,9 @@ fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
         assert_eq!(constraint["topologyKey"], place);
         assert_eq!(constraint["labelSelector"], *labels);
     }
+    let own = r#"topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"b":"c"}}}]"#;
+    let own = spread(&objects(&["--set-json", own]));
+    assert_eq!(own[0]["labelSelector"], json!({"matchLabels": {"b": "c"}}));
     let without = "replicas=3,podDisruptionBudget.enabled=false";
     let none = ["--set-json", "topologySpreadConstraints=[]"];
     let plain = objects(&[&["--set", without][..], &none].concat());
@@ -233,10 +236,7 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(ingress[0], (&monitoring, "\"http\"".to_owned()));
     let egress = rules(policy, "egress", "to");
     let ports: Vec<&str> = egress.iter().map(|(_, ports)| ports.as_str()).collect();
-    assert_eq!(
-        ports,
-        ["53 53 5353 5353", "443 6443", "443 8443 3128", ""]
-    );
+    assert_eq!(ports, ["53 53 5353 5353", "443 6443", "443 8443 3128", ""]);
     assert!(egress.iter().all(|(to, _)| to.is_array()), "{egress:?}");
     let dns = &egress[0].0[0]["podSelector"];
     assert_eq!(dns["matchLabels"]["k8s-app"], "kube-dns");
