@@ -62,7 +62,7 @@ use test_cluster::Scratch;
 #[case::a_network_without_the_service(&["--set-json", r#"networkPolicy={"enabled":true,"egress":{"apiServerTo":[{"ipBlock":{"cidr":"10.0.0.1/32"}}]}}"#], &["networkPolicy.egress.serviceTo"])]
 #[case::a_peer_that_is_everybody(&["--set-json", r"networkPolicy.ingress.from=[{}]"], &["/networkPolicy/ingress/from/0", "minProperties"])]
 #[case::a_monitor_that_is_not_let_in(&["-f", &ci("shared"), "--set", "metrics.serviceMonitor.enabled=true"], &["networkPolicy.ingress.from", "Prometheus could not scrape"])]
-#[case::two_bounds_of_one_budget(&["--set", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
+#[case::two_bounds_of_one_budget(&["--set", "replicas=2,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
 fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
     helm::refused(args, words);
 }

@@ -71,7 +71,7 @@
 {{- end }}
 {{- end }}
 {{- with .Values.podDisruptionBudget }}
-{{- if and .enabled (not (kindIs "invalid" .minAvailable)) (not (kindIs "invalid" .maxUnavailable)) }}
+{{- if and (not (kindIs "invalid" .minAvailable)) (not (kindIs "invalid" .maxUnavailable)) }}
 {{- fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" }}
 {{- end }}
 {{- end }}
