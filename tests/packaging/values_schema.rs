@@ -34,6 +34,7 @@ use test_cluster::Scratch;
 #[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
 #[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
 #[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]
+#[case::a_registry_with_a_scheme(&["--set", "image.registry=https://registry.example.com"], &["/image/registry", "pattern"])]
 #[case::no_repository(&["--set", "image.repository="], &["/image/repository"])]
 #[case::an_unknown_pull_policy(&["--set", "image.pullPolicy=Sometimes"], &["/image/pullPolicy", "Always", "Never"])]
 #[case::an_unknown_form_of_the_log(&["--set", "logging.format=xml"], &["/logging/format", "text", "json"])]
@@ -45,6 +46,7 @@ use test_cluster::Scratch;
 #[case::every_secret(&["--set", "tokenSecretNames={*}"], &["/tokenSecretNames/0", "pattern"])]
 #[case::no_streams_at_all(&["--set", "maxStreams=-1"], &["/maxStreams", "minimum"])]
 #[case::no_reconciles(&["--set", "maxConcurrentReconciles=0"], &["/maxConcurrentReconciles", "minimum"])]
+#[case::a_name_to_listen_at(&["--set", "listen.address=localhost"], &["/listen/address", "pattern"])]
 #[case::a_port_that_is_none(&["--set", "listen.port=70000"], &["/listen/port", "maximum"])]
 #[case::a_variable_without_a_name(&["--set", "extraEnv[0].value=x"], &["/extraEnv/0", "name"])]
 #[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
@@ -78,6 +80,7 @@ fn plain_http_passes(#[case] args: &[&str]) {
 /// Proves: I-values
 #[rstest]
 #[case::a_registry_in_the_repository(&["--set", "image.registry=,image.repository=registry.example.com/acme/run-operator"])]
+#[case::a_registry_with_a_port_in_the_repository(&["--set", "image.registry=,image.repository=registry.example.com:5000/acme/run-operator"])]
 #[case::nodes_that_have_the_image(&["--set", "image.registry=,image.pullPolicy=Never"])]
 #[case::a_base_url_of_each_workspace(&["--set", "service.baseURL=,service.allowedBaseURLs={https://a.example/v1}"])]
 #[case::a_base_url_in_a_variable(&["--set", "service.baseURL=,extraEnv[0].name=RUN_OPERATOR_BASE_URL,extraEnv[0].value=https://a.example/v1"])]
