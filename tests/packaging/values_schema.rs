@@ -26,6 +26,7 @@ use test_cluster::Scratch;
 #[case::a_path_in_no_registry(&["--set", "image.registry=,image.repository=platform/run-operator"], &["image.registry is not set"])]
 #[case::a_monitor_without_metrics(&["--set", "metrics.enabled=false,metrics.serviceMonitor.enabled=true"], &["metrics.serviceMonitor.enabled is true", "set metrics.enabled to true"])]
 #[case::alerts_without_metrics(&["--set", "metrics.enabled=false,metrics.prometheusRule.enabled=true"], &["metrics.prometheusRule.enabled is true"])]
+#[case::alerts_of_tenants_without_the_rule(&["--set", "metrics.prometheusRule.tenantAlerts=true"], &["metrics.prometheusRule.enabled", "set it to true"])]
 #[case::an_alert_that_is_none(&["--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.disabled={Absent}"], &["metrics.prometheusRule.disabled", "Absent", "RunOperatorAbsent"])]
 #[case::a_threshold_of_an_alert_without_one(&["--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.alerts.RunOperatorAbsent.threshold=2"], &["metrics.prometheusRule.alerts.RunOperatorAbsent.threshold"])]
 #[case::a_test_where_nobody_watches(&["--set", "watchNamespaces={a},test.namespace=b"], &["test.namespace is b", "watchNamespaces"])]

@@ -48,6 +48,9 @@
 {{- fail (printf "metrics.%s.enabled is true, and metrics.enabled is false: set metrics.enabled to true, or metrics.%s.enabled to false" $part $part) }}
 {{- end }}
 {{- end }}
+{{- if and (or .prometheusRule.tenantAlerts .prometheusRule.alerts .prometheusRule.disabled) (not .prometheusRule.enabled) }}
+{{- fail "metrics.prometheusRule.tenantAlerts, alerts and disabled have no effect without metrics.prometheusRule.enabled: set it to true" }}
+{{- end }}
 {{- if and .serviceMonitor.enabled .podMonitor.enabled }}
 {{- fail "metrics.podMonitor.enabled and metrics.serviceMonitor.enabled would count every metric twice: enable one" }}
 {{- end }}
