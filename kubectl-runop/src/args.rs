@@ -402,30 +402,42 @@ pub struct ContractCheckArgs {
 /// What to begin from.
 #[derive(Debug, Args)]
 pub struct ContractInitArgs {
-    /// The service's OpenAPI 3.0 document, YAML or JSON.
-    #[arg(long, value_name = "FILE")]
-    pub openapi: PathBuf,
+    /// The service's OpenAPI 3.0 document, YAML or JSON: a file, or a URL, by the rules for the base URL.
+    #[arg(long, value_parser = given(), value_name = "FILE|URL")]
+    pub openapi: String,
+
+    /// How a URL is read.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// What to compare.
 #[derive(Debug, Args)]
 pub struct ContractDiffArgs {
-    /// The service's OpenAPI 3.0 document before and after the change.
-    #[arg(long, num_args = 2, required = true, value_names = ["OLD", "NEW"])]
-    pub openapi: Vec<PathBuf>,
+    /// The service's OpenAPI 3.0 document before and after the change, each a file or a URL.
+    #[arg(long, num_args = 2, required = true, value_parser = given(), value_names = ["OLD", "NEW"])]
+    pub openapi: Vec<String>,
 
-    /// The contract file.
+    /// The contract file, and how a URL is read.
     #[command(flatten)]
-    pub file: ContractFileArgs,
+    pub trial: TrialArgs,
 }
 
 /// The contract file and the connection for a service. The variables are the controller's.
 #[derive(Debug, Args)]
 pub struct TrialArgs {
-    /// The contract file; the one that is compiled in, if unset.
-    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
-    pub contract: Option<PathBuf>,
+    /// The contract file.
+    #[command(flatten)]
+    pub file: ContractFileArgs,
 
+    /// The connection.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// The connection for a service.
+#[derive(Debug, Args)]
+pub struct ConnectionArgs {
     /// Accepts plain http to other machines; without it only loopback addresses may be plain.
     #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
     pub allow_insecure_http: bool,
@@ -442,7 +454,16 @@ pub struct TrialArgs {
 impl From<&TrialArgs> for Trial {
     fn from(args: &TrialArgs) -> Self {
         Self {
-            contract: args.contract.clone(),
+            contract: args.file.contract.clone(),
+            ..Self::from(&args.connection)
+        }
+    }
+}
+
+impl From<&ConnectionArgs> for Trial {
+    fn from(args: &ConnectionArgs) -> Self {
+        Self {
+            contract: None,
             ca_file: args.ca_file.clone(),
             allow_insecure_http: args.allow_insecure_http,
             h2c: args.h2c,

@@ -33,12 +33,12 @@ pub(crate) async fn run(
         ContractCommand::Show(args) => show(args),
         ContractCommand::Check(args) => check(args, cluster).await,
         ContractCommand::Init(args) => {
-            let document = openapi::read_file(&args.openapi)?;
+            let document = openapi::read(&args.openapi, &(&args.connection).into()).await?;
             let builtin = Contract::builtin().map_err(failed("use the built-in contract file"))?;
             out(&document.first_contract(&builtin))?;
             Ok(End::Succeeded)
         }
-        ContractCommand::Diff(args) => diff(args),
+        ContractCommand::Diff(args) => diff(args).await,
     }
 }
 
@@ -56,6 +56,11 @@ async fn check(args: &ContractCheckArgs, cluster: &ClusterArgs) -> Result<End, T
     let trial: Trial = (&args.trial).into();
     let file = contract_file::name(trial.contract.as_deref());
     let (subject, findings, matches) = if let Some(place) = &args.openapi {
+        if args.base_url.is_some() {
+            eprintln!(
+                "Warning: with --openapi the service is not called; --base-url has no effect."
+            );
+        }
         let contract = contract_file::load(trial.contract.as_deref())?;
         let document = openapi::read(place, &trial).await?;
         let matches = "The document matches the contract.";
@@ -121,15 +126,17 @@ fn text(subject: &str, file: &str, findings: &[Finding], matches: &str) -> Strin
     lines.join("\n") + "\n"
 }
 
-fn diff(args: &ContractDiffArgs) -> Result<End, ToolError> {
-    let file = args.file.contract.as_deref();
+async fn diff(args: &ContractDiffArgs) -> Result<End, ToolError> {
+    let trial: Trial = (&args.trial).into();
+    let file = trial.contract.as_deref();
     let contract = contract_file::load(file)?;
     let Some([old, new]) = args.openapi.first_chunk() else {
         return Err(ToolError::usage(
             "--openapi takes the old document and the new one",
         ));
     };
-    let (old, new) = (openapi::read_file(old)?, openapi::read_file(new)?);
+    let old = openapi::read(old, &trial).await?;
+    let new = openapi::read(new, &trial).await?;
     let (lines, good) = openapi::diff(&old, &new, &contract);
     let names = [&old, &new].map(openapi::Document::name);
     let file = contract_file::name(file);

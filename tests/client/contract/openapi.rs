@@ -335,8 +335,12 @@ fn diff_says_what_a_change_of_the_document_means_for_runs() {
 }
 
 /// Proves: L-contract, R7
+#[rstest]
+#[case::to_check(&["check", "--openapi"])]
+#[case::to_begin_from(&["init", "--openapi"])]
+#[case::to_compare(&["diff", "--openapi", "contract/openapi.yaml"])]
 #[tokio::test]
-async fn a_document_is_read_from_a_url_without_a_token() {
+async fn a_document_is_read_from_a_url_without_a_token(#[case] args: &'static [&'static str]) {
     let server = Server::start([vec![answer(
         "200 OK",
         &["Content-Type: application/yaml"],
@@ -344,7 +348,7 @@ async fn a_document_is_read_from_a_url_without_a_token() {
     )]])
     .await;
     let url = format!("{}/openapi.yaml", server.base_url());
-    let read = tokio::task::spawn_blocking(move || check(&url, &[]));
+    let read = tokio::task::spawn_blocking(move || contract(&[args, &[url.as_str()]].concat()));
     let done = within(read).await.unwrap();
     assert_eq!(done.code, Some(0), "{done:?}");
     let requests = server.requests();
@@ -369,6 +373,26 @@ async fn a_url_without_a_document_is_trouble(#[case] status: &str, #[case] why: 
         .await
         .unwrap()
         .is_trouble(&["failed to get the OpenAPI document", why]);
+}
+
+#[rstest]
+#[case::to_check(&["check", "--openapi"])]
+#[case::to_begin_from(&["init", "--openapi"])]
+#[case::to_compare(&["diff", "--openapi", "contract/openapi.yaml"])]
+fn a_url_with_a_password_is_refused_and_not_repeated(#[case] args: &[&str]) {
+    let done = contract(&[args, &["https://me:secret@runs.example.com/openapi.yaml"]].concat());
+    done.is_trouble(&["--openapi", "contains a user name or password"]);
+    assert!(!done.told.contains("secret"), "{}", done.told);
+}
+
+#[test]
+fn a_base_url_beside_a_document_is_said_to_have_no_effect() {
+    let done = check(
+        "contract/openapi.yaml",
+        &["--base-url", "https://runs.example.com/api/v1"],
+    );
+    assert_eq!(done.code, Some(0), "{done:?}");
+    test_support::says(&done.told, &["the service is not called", "--base-url"]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn row(arg: &Arg) -> String {
     };
     format!(
         "| {} | {} | {} | {}.{possible} |\n",
-        code(&name),
+        code(&cell(&name)),
         code(&variable),
         code(&defaults.join(",")),
         // clap drops the period of a short help.

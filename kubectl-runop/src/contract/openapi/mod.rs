@@ -28,16 +28,15 @@ pub(super) async fn read(place: &str, trial: &Trial) -> Result<Document, Failed>
         return read_file(Path::new(place));
     }
     let target = Target::new("--openapi", place, trial)?;
-    let (what, redirected) = (
-        format!("get the OpenAPI document {}", target.base_url),
-        "redirects are not followed: name the address that it leads to",
-    );
+    let what = format!("get the OpenAPI document {}", target.base_url);
     let answer = bounded(target.client.raw(Operation::Version, "", LARGEST)).await;
     let answer = answer.map_err(failed(what.clone()))?;
     let body = match (answer.status, answer.body) {
         (200..=299, Some(body)) => Ok(body),
         (200..=299, None) => Err(format!("it is larger than {LARGEST} bytes")),
-        (status @ 300..=399, _) => Err(format!("HTTP {status}; {redirected}")),
+        (status @ 300..=399, _) => Err(format!(
+            "HTTP {status}; redirects are not followed: name the address that it leads to"
+        )),
         (status, _) => Err(format!("HTTP {status}; download it, and name the file")),
     };
     let body = body.map_err(failed(what))?;
@@ -45,7 +44,7 @@ pub(super) async fn read(place: &str, trial: &Trial) -> Result<Document, Failed>
     Document::parse(&body).map_err(failed(what))
 }
 
-pub(super) fn read_file(path: &Path) -> Result<Document, Failed> {
+fn read_file(path: &Path) -> Result<Document, Failed> {
     let name = path.display();
     let bytes = read_up_to(path, LARGEST as u64);
     let bytes = bytes.map_err(failed(format!("read the OpenAPI document {name}")))?;
