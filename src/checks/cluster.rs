@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::{crd, names};
 
-use super::{CHECK_ACCESS, Check, Finding, NO_ANSWER, bounded, first_five};
+use super::{CHECK_ACCESS, Check, Finding, NAMED, NO_ANSWER, bounded, first};
 
 const REACHED: Check = Check::new("cluster.reached", "the API server answers");
 const VERSION: Check = Check::new("cluster.version", "Kubernetes is new enough");
@@ -62,7 +62,10 @@ async fn crds(client: &Client) -> Finding {
     };
     match missing.as_slice() {
         [] => CRDS.ok("The cluster has every field of this version."),
-        missing => CRDS.fail(format!("The cluster lacks {}.", first_five(missing)), APPLY),
+        missing => {
+            let missing = first(NAMED, missing);
+            CRDS.fail(format!("The cluster lacks {missing}."), APPLY)
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub use workspaces::{Workspaces, chosen, workspaces};
 /// Longest wait for one answer of the API server's: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
+/// Names that one line has.
+const NAMED: usize = 5;
 
 /// Why the API server gave no answer that is of use, in kubectl's words.
 #[derive(Debug, thiserror::Error)]
@@ -212,10 +214,13 @@ pub fn report(findings: &[Finding], taking: &[String]) -> String {
     text
 }
 
-fn first_five(all: &[String]) -> String {
-    let text = all[..all.len().min(5)].join(", ");
-    match all.len().saturating_sub(5) {
-        0 => text,
-        more => format!("{text} and {more} more"),
+/// The first names, and how many more there are.
+pub fn first<T: fmt::Display>(most: usize, names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter();
+    let first = names.by_ref().take(most).map(|name| name.to_string());
+    let first = first.collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }

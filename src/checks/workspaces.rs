@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::decide::choice::{Choice, by_rule};
 
-use super::{Check, Deployed, Finding, Refused, Verdict, bounded, first_five, pages};
+use super::{Check, Deployed, Finding, NAMED, Refused, Verdict, bounded, first, pages};
 
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
@@ -206,18 +206,17 @@ fn judged(seen: &[State], choice: Option<&Choice>, namespace: &str, may_lack: bo
     });
     let troubled: Vec<String> = troubled.collect();
     if !troubled.is_empty() {
-        let troubled = first_five(&troubled);
+        let troubled = first(NAMED, &troubled);
         let why = format!("Not Ready in the namespace {namespace}: {troubled}.");
         return READY.fail(why, REMEDIES);
     }
-    let names: Vec<String> = seen.iter().map(|w| w.name.clone()).collect();
     let mut ok = format!(
         "In the namespace {namespace}, at the operator's last check: {}.",
-        first_five(&names)
+        first(NAMED, seen.iter().map(|w| &w.name))
     );
     match choice {
         Some(Choice::Several(names)) => {
-            let names = first_five(names);
+            let names = first(NAMED, names);
             let why = format!("Several ClusterWorkspaces are the default of {namespace}: {names}.");
             return READY.finding(Verdict::Warn, why, Some(ONE_DEFAULT));
         }

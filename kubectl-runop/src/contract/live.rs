@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use run_operator::api::Contract;
-use run_operator::checks::{Check, Finding, NO_ANSWER, Target};
+use run_operator::checks::{Check, Finding, NO_ANSWER, Target, first};
 use run_operator::decide::failure::Failure;
 use run_operator::decide::truncate::cut;
 use run_operator::service::{Operation, RawAnswer};
@@ -223,19 +223,11 @@ pub(super) fn shape(document: &Value) -> String {
     let Value::Object(fields) = document else {
         return "It is no JSON object.".to_owned();
     };
-    let mut named: Vec<String> = fields
-        .keys()
-        .take(NAMED_FIELDS)
-        .map(|name| format!("{:?}", cut(name, SHOWN)))
-        .collect();
-    match fields.len().saturating_sub(NAMED_FIELDS) {
-        0 => {}
-        more => named.push(format!("{more} more")),
-    }
-    if named.is_empty() {
+    if fields.is_empty() {
         return "Its object is empty.".to_owned();
     }
-    format!("Its fields are {}.", named.join(", "))
+    let names = fields.keys().map(|name| format!("{:?}", cut(name, SHOWN)));
+    format!("Its fields are {}.", first(NAMED_FIELDS, names))
 }
 
 /// An error's text as a sentence.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use run_operator::api::Contract;
 use run_operator::api::contract::{CodeClass, StateClass};
-use run_operator::checks::{Check, Finding, Verdict};
+use run_operator::checks::{Check, Finding, Verdict, first};
 use run_operator::decide::truncate::escaped;
 
 use super::document::{Bodies, Document, OPERATIONS, Operation, is_error, is_success, list};
@@ -517,15 +517,10 @@ fn by_list<C: Copy + PartialEq, const N: usize>(
 
 /// The first of many names, fit for a terminal.
 pub(super) fn named<T: Display>(names: impl IntoIterator<Item = T>) -> String {
-    let mut names = names.into_iter();
-    let first = names.by_ref().take(NAMED);
-    let mut first: Vec<String> = first
-        .map(|name| escaped(&name.to_string(), SHOWN).into_owned())
-        .collect();
-    match names.count() {
-        0 if first.is_empty() => return "nothing".to_owned(),
-        0 => {}
-        more => first.push(format!("{more} more")),
+    let mut names = names.into_iter().peekable();
+    if names.peek().is_none() {
+        return "nothing".to_owned();
     }
-    first.join(", ")
+    let names = names.map(|name| escaped(&name.to_string(), SHOWN).into_owned());
+    first(NAMED, names)
 }
