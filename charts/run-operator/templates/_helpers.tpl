@@ -89,11 +89,6 @@ app.kubernetes.io/component: controller
 {{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The Secret with the certificate of the metrics; empty: none, it is self-signed or not needed. */}}
-{{- define "run-operator.metricsCertificate" -}}
-{{- if .Values.metrics.secure.enabled }}{{ .Values.metrics.secure.certSecretName }}{{ end }}
-{{- end }}
-
 {{/* The name of the port that serves the metrics. */}}
 {{- define "run-operator.metricsPort" -}}
 {{- ternary "https" "http" .Values.metrics.secure.enabled }}
