@@ -253,10 +253,11 @@ pub struct ClusterWorkspaceSpec {
     pub namespace_selector: Option<LabelSelector>,
 }
 
-/// Whether a ClusterWorkspace is annotated as the default of the namespaces that it allows.
+/// Whether a ClusterWorkspace is annotated as the default of the namespaces that it allows, and is to stay.
 pub fn is_default(workspace: &impl ResourceExt) -> bool {
     let value = workspace.annotations().get(names::IS_DEFAULT_ANNOTATION);
-    value.is_some_and(|value| value == "true")
+    let deleting = workspace.meta().deletion_timestamp.is_some();
+    value.is_some_and(|value| value == "true") && !deleting
 }
 
 impl ClusterWorkspaceSpec {

@@ -65,8 +65,7 @@ pub async fn workspaces(
         None => findings.push(SHARED.ok("The operator serves none (--cluster-workspaces=false).")),
         Some(Ok(mut shared)) => {
             let defaults = shared.iter().filter(|w| w.default);
-            let defaults = defaults.map(|w| (w.name.as_str(), Some(true)));
-            choice = Some(by_rule(own, Some(defaults)));
+            choice = Some(of_allowed(own, defaults.map(|w| w.name.as_str())));
             for workspace in &mut shared {
                 workspace.name.insert_str(0, "ClusterWorkspace ");
             }
@@ -107,9 +106,13 @@ pub async fn chosen(client: &Client, namespace: &str) -> Result<Choice, Refused>
         let labels = labels(client, namespace).await?;
         defaults.retain(|workspace| allows(workspace, &labels));
     }
-    let names: Vec<String> = defaults.iter().map(ResourceExt::name_any).collect();
-    let allowed = names.iter().map(|name| (name.as_str(), Some(true)));
-    Ok(by_rule(false, Some(allowed)))
+    let names = defaults.iter().filter_map(|w| w.metadata.name.as_deref());
+    Ok(of_allowed(false, names))
+}
+
+/// The rule, by the names of the default ClusterWorkspaces that allow the namespace.
+fn of_allowed<'a>(own: bool, defaults: impl Iterator<Item = &'a str>) -> Choice {
+    by_rule(own, Some(defaults.map(|name| (name, Some(true)))))
 }
 
 async fn labels(client: &Client, namespace: &str) -> Result<BTreeMap<String, String>, Refused> {
@@ -117,9 +120,10 @@ async fn labels(client: &Client, namespace: &str) -> Result<BTreeMap<String, Str
     Ok(own.metadata.labels.unwrap_or_default())
 }
 
+/// One that this version can't read may allow the namespace, as for the operator.
 fn allows(workspace: &DynamicObject, labels: &BTreeMap<String, String>) -> bool {
     let spec: Option<ClusterWorkspaceSpec> = part(workspace, "spec");
-    spec.is_some_and(|spec| spec.allows(labels).unwrap_or_default())
+    spec.is_none_or(|spec| spec.allows(labels).unwrap_or_default())
 }
 
 /// The ClusterWorkspaces whose selector allows the namespace.
@@ -231,4 +235,26 @@ fn judged(seen: &[State], choice: Option<&Choice>, namespace: &str, may_lack: bo
         Some(Choice::One(_) | Choice::Unknown) | None => {}
     }
     READY.ok(ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Proves: P-default-workspace
+    #[test]
+    fn a_namespace_may_use_what_selects_it_and_perhaps_what_cannot_be_read() {
+        let kind = ApiResource::erase::<ClusterWorkspace>(&());
+        for (selector, allowed) in [
+            (json!(null), false),
+            (json!({}), true),
+            (json!("all"), true),
+        ] {
+            let spec = json!({"spec": {"namespaceSelector": selector}});
+            let workspace = DynamicObject::new("shared", &kind).data(spec);
+            assert_eq!(allows(&workspace, &BTreeMap::new()), allowed, "{selector}");
+        }
+    }
 }

@@ -145,6 +145,45 @@ impl Context {
         }
     }
 
+    /// One of a process that watches nothing.
+    #[cfg(test)]
+    pub(crate) fn idle(client: kube::Client) -> Self {
+        let config = Config {
+            base_url: None,
+            allow_list: AllowList::parse::<&str>([], false).unwrap(),
+            contract: Arc::new(Contract::builtin().unwrap()),
+            namespaces: Vec::new(),
+            cluster_workspaces: false,
+            cluster_resource_namespace: "run-operator".to_owned(),
+            settings: Settings {
+                process: "me".to_owned(),
+                poll_min: Duration::from_secs(2),
+                poll_max: Duration::from_mins(1),
+                service_events: false,
+            },
+            max_concurrent_reconciles: 1,
+            max_streams: 1,
+            watch_timeout: Duration::from_mins(2),
+            h2c: false,
+            service_proxy: None,
+        };
+        let caches = Caches {
+            workspaces: Vec::new(),
+            cluster_workspaces: Vec::new(),
+            namespaces: Vec::new(),
+        };
+        let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+        Self::new(
+            client,
+            config,
+            metrics,
+            Leading::always(),
+            shutdown,
+            &[],
+            caches,
+        )
+    }
+
     /// Whether a new effect may begin: not during shutdown, nor after this process's term as the leader has passed.
     pub fn may_begin(&self) -> bool {
         !self.shutdown.is_cancelled() && self.leading.holds()

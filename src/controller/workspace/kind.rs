@@ -88,13 +88,13 @@ pub(crate) fn by_rule(ctx: &Context, namespace: &str) -> Choice {
     }
     let stores = ctx.caches.cluster_workspaces.iter();
     let all: Vec<_> = stores.flat_map(Store::state).collect();
-    let all = all.iter().filter_map(|workspace| workspace.good());
-    let defaults = all
-        .filter(|workspace| is_default(&***workspace))
-        .map(|workspace| {
-            let name = workspace.metadata.name.as_deref().unwrap_or_default();
-            (name, selects(ctx, workspace, namespace))
-        });
+    let defaults = all.iter().filter(|workspace| is_default(&***workspace));
+    let defaults = defaults.map(|workspace| {
+        let name = workspace.meta().name.as_deref().unwrap_or_default();
+        // One that can't be read may allow the namespace: a Run shows it, and goes to no other.
+        let allows = |good: &Arc<ClusterWorkspace>| selects(ctx, good, namespace);
+        (name, workspace.good().map_or(Some(true), allows))
+    });
     choice::by_rule(own, ctx.config.cluster_workspaces.then_some(defaults))
 }
 
@@ -154,5 +154,71 @@ impl<K: Kind> Subject<'_, K> {
     pub(crate) fn base_url(&self) -> Option<&str> {
         let own = self.workspace.common().base_url.as_deref();
         own.or(self.ctx.config.base_url.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::{reflector::store, watcher::Event};
+    use rstest::rstest;
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+    use crate::api::{WorkspaceRef, names};
+    use crate::controller::apiserver::{decode, silent};
+    use crate::controller::context::Caches;
+
+    fn filled<K: Object>(objects: impl IntoIterator<Item = Value>) -> Vec<Store<Maybe<K>>> {
+        let (store, mut writer) = store();
+        for object in objects {
+            let object = decode::<K>(&to_raw_value(&object).unwrap());
+            writer.apply_watcher_event(&Event::Apply(object));
+        }
+        vec![store]
+    }
+
+    fn default(name: &str, spec: Value) -> Value {
+        let annotations = json!({names::IS_DEFAULT_ANNOTATION: "true"});
+        json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    }
+
+    fn good() -> Value {
+        default("good", json!({"namespaceSelector": {}}))
+    }
+
+    fn leaving() -> Value {
+        let mut leaving = default("leaving", json!({"namespaceSelector": {}}));
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        leaving
+    }
+
+    fn unreadable() -> Value {
+        default("unreadable", json!({"namespaceSelector": "all"}))
+    }
+
+    fn one(name: &str) -> Choice {
+        Choice::One(WorkspaceRef::shared(name.to_owned()))
+    }
+
+    /// Proves: P-default-workspace
+    #[rstest]
+    #[case::one_beside_one_that_goes(vec![good(), leaving()], one("good"))]
+    #[case::one_that_goes(vec![leaving()], Choice::None)]
+    #[case::one_beside_one_that_cannot_be_read(vec![good(), unreadable()],
+        Choice::Several(vec!["good".to_owned(), "unreadable".to_owned()]))]
+    #[case::one_that_cannot_be_read(vec![unreadable()], one("unreadable"))]
+    #[tokio::test]
+    async fn of_the_defaults_of_a_namespace_there_is(
+        #[case] defaults: Vec<Value>,
+        #[case] expected: Choice,
+    ) {
+        let mut ctx = Context::idle(silent());
+        ctx.config.cluster_workspaces = true;
+        ctx.caches = Caches {
+            workspaces: Vec::new(),
+            cluster_workspaces: filled(defaults),
+            namespaces: filled([json!({"metadata": {"name": "team"}})]),
+        };
+        assert_eq!(by_rule(&ctx, "team"), expected);
     }
 }
