@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Api;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::clock::wall;
@@ -16,6 +17,7 @@ use super::{
         reconciler::{Action, ReconcileError, Reconciled},
     },
     context::Context,
+    refused::Refused,
 };
 
 /// Pause before a failed write of the status is retried: the watch may deliver no event meanwhile.
@@ -41,10 +43,15 @@ where
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    Err(failed.again(show_in_status(api, bad, describe).await))
+    Err(failed.again(show_in_status(ctx, api, bad, describe).await))
 }
 
-async fn show_in_status<K, S>(api: &Api<K>, bad: &BadObject, describe: Describe<S>) -> Action
+async fn show_in_status<K, S>(
+    ctx: &Context,
+    api: &Api<K>,
+    bad: &BadObject,
+    describe: Describe<S>,
+) -> Action
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
@@ -61,7 +68,19 @@ where
         if live.uid != meta.uid || status == stored {
             return Ok(());
         }
-        patch::send_status(api, &live, &status).await.map(drop)
+        let written = patch::send_status(api, &live, &status).await;
+        if let Err(error) = &written {
+            let object: PartialObjectMeta<K> = live.into_response_partial();
+            let refused = Refused {
+                writes: "status",
+                error,
+                times: 1,
+                condition: None,
+                client: None,
+            };
+            refused.tell(ctx, &object);
+        }
+        written.map(drop)
     };
     match write.await {
         // After a conflict the watch delivers a newer version.
@@ -85,8 +104,9 @@ mod tests {
 
     use super::*;
     use crate::api::{Run, RunStatus};
-    use crate::controller::apiserver::{Maybe, answer, decode, loopback};
-    use crate::decide::conditions::undecodable_run;
+    use crate::clock::now;
+    use crate::controller::apiserver::{Maybe, answer, decode, loopback, silent};
+    use crate::decide::{EventDraft, conditions::undecodable_run};
 
     const REFUSED: &str = r#"{"kind": "Status", "status": "Failure", "message": "no", "code": 0}"#;
 
@@ -110,7 +130,7 @@ mod tests {
         bad
     }
 
-    /// Proves: F-undecodable
+    /// Proves: F-undecodable, P-refused-writes
     #[rstest]
     #[case::written(&[200, 200], false)]
     #[case::gone_before_it_is_read(&[404], false)]
@@ -128,9 +148,13 @@ mod tests {
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let next = show_in_status::<Run, _>(&api, &bad, undecodable_run).await;
+        let ctx = Context::idle(silent());
+        let next = show_in_status::<Run, _>(&ctx, &api, &bad, undecodable_run).await;
         let expected = again.then_some(Duration::from_mins(1));
         assert_eq!(next.pause(), expected);
+        let event = EventDraft::write_refused("status", "no", None, now());
+        let told = !ctx.recorder.publish(&Maybe::<Run>::Bad(bad), &event);
+        assert_eq!(told, codes.contains(&422));
     }
 
     /// Proves: P-guarded-writes
@@ -148,7 +172,8 @@ mod tests {
         let bad = bad(&text("u"));
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
-        let next = show_in_status::<Run, _>(&api, &bad, undecodable_run).await;
+        let ctx = Context::idle(silent());
+        let next = show_in_status::<Run, _>(&ctx, &api, &bad, undecodable_run).await;
         assert_eq!(next, Action::await_change());
     }
 }

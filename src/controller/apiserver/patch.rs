@@ -42,6 +42,17 @@ impl ObjectVersion {
             version: text(&meta.resource_version),
         }
     }
+
+    pub fn metadata(&self) -> ObjectMeta {
+        let text = |text: &Arc<str>| Some(text.to_string());
+        ObjectMeta {
+            uid: text(&self.uid),
+            namespace: text(&self.namespace),
+            name: text(&self.name),
+            resource_version: text(&self.version),
+            ..ObjectMeta::default()
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use kube::Api;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::{Phase, Run};
@@ -15,6 +16,7 @@ use crate::controller::{
         patch::{self, WriteError},
     },
     context::Context,
+    refused::Refused,
     state::{
         run_store::{EndedRun, Known},
         runs::RunEntry,
@@ -70,10 +72,15 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     match patch::delete(&api, &object).await {
         Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
         Err(error) => {
-            if let Some(status) = error.refusal(1) {
-                ctx.metrics
-                    .write_refused("run".to_owned(), "delete", status.code);
-            }
+            let run: PartialObjectMeta<Run> = object.metadata().into_response_partial();
+            let refused = Refused {
+                writes: "delete",
+                error: &error,
+                times: 1,
+                condition: None,
+                client: None,
+            };
+            refused.tell(ctx, &run);
             tracing::warn!(
                 k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
                 error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
@@ -116,4 +123,27 @@ fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
         phase: phase.unwrap_or(Phase::Pending),
         expires: settled?.expires,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectMeta;
+
+    use super::*;
+    use crate::controller::apiserver::{answer, loopback};
+    use crate::decide::EventDraft;
+
+    /// Proves: P-refused-writes
+    #[tokio::test]
+    async fn a_refused_deletion_is_told_by_an_event() {
+        let no = r#"{"kind": "Status", "status": "Failure", "message": "no", "code": 403}"#;
+        let ctx = Context::idle(loopback(vec![answer("403", no)]));
+        let mut run: PartialObjectMeta<Run> = ObjectMeta::default().into_response_partial();
+        run.metadata.uid = Some("u".to_owned());
+        run.metadata.name = Some("train".to_owned());
+        run.metadata.namespace = Some("team".to_owned());
+        delete(&ctx, ObjectVersion::of(&run.metadata)).await;
+        let event = EventDraft::write_refused("delete", "no", None, now());
+        assert!(!ctx.recorder.publish(&run, &event), "it is published");
+    }
 }
