@@ -56,8 +56,8 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Create a new Run with a smaller workload: let it refer to its large parts by an address."
         }
         Reason::WriteRefused => {
-            "Let the operator write Runs and their status: the message names the webhook, the policy or the limit \
-             that refuses it. Exclude the operator's ServiceAccount there, or what it must not change."
+            "Let the operator write Runs, Workspaces and their status: the message names the webhook, the policy or \
+             the limit that refuses it. Exclude the operator's ServiceAccount there, or what it must not change."
         }
         Reason::StateNotMapped => {
             "Add the state that the message names to the [contract file](contract.md), in the list of its meaning, \

@@ -31,6 +31,8 @@ pub struct Check {
     pub secret_deleted: Option<Why>,
     pub obstacle: Option<Obstacle>,
     pub suspended: bool,
+    /// It has no finalizer, by [`unheld`].
+    pub unheld: Option<Why>,
     /// The Workspace is being deleted and waits for these Runs, at least.
     pub waits_for: Option<Vec<String>>,
 }
@@ -154,8 +156,10 @@ pub fn assess(
     let failed_request = error.and_then(|e| e.request_id.clone());
     let leaving = check.waits_for.as_deref().map(being_deleted);
     let secret_deleted = check.secret_deleted.as_ref().map(cached_token);
-    let unready = secret_deleted.as_ref().or(refused_version.as_ref());
-    let unready = usable.as_ref().err().or(unready).or(leaving.as_ref());
+    let holds = secret_deleted.or(refused_version);
+    let holds = holds.or_else(|| check.unheld.clone());
+    let unready = usable.as_ref().err().or(holds.as_ref());
+    let unready = unready.or(leaving.as_ref());
     let who = check.identity.as_ref().and_then(Option::as_deref);
     let who = cut(who.unwrap_or_default(), 256);
     let verified = format!("The service answered for the token as workspace {who}.");
@@ -190,7 +194,7 @@ pub fn assess(
     Assessment {
         status,
         usable,
-        submissions_blocked: why_blocked(check, secret_deleted.or(refused_version)),
+        submissions_blocked: why_blocked(check, holds),
         ready: ready.is_ok(),
     }
 }
@@ -271,6 +275,18 @@ fn why_blocked(check: &Check, failed: Option<Why>) -> Option<(Reason, String)> {
         return Some((Reason::WorkspaceSuspended, message.to_owned()));
     }
     failed.map(|why| (why.reason, why.message))
+}
+
+/// Why a Workspace whose finalizer can't be written takes no new Runs. `refused`: the API server's sentence.
+pub fn unheld(refused: Option<&str>) -> Why {
+    let (reason, what) = match refused {
+        Some(sentence) => (Reason::WriteRefused, sentence),
+        None => (Reason::Checking, "the operator's log has the error."),
+    };
+    let message = format!(
+        "The Workspace takes no new Runs, and submitted ones continue, until its finalizer is written, which is tried again: {what}"
+    );
+    Why::new(reason, message)
 }
 
 fn being_deleted(waits_for: &[String]) -> Why {

@@ -8,7 +8,7 @@ use run_operator::{
         claims::needs_workspace,
         conditions::Why,
         failure::Failure,
-        workspace::{Assessment, Check, assess, outlives},
+        workspace::{Assessment, Check, assess, outlives, unheld},
     },
 };
 
@@ -223,6 +223,31 @@ fn an_unaccepted_version_blocks_new_runs_and_names_the_accepted(
     assert_eq!(said(&assessment.status, Type::VersionVerified), told);
     let stalled = Some(("True".to_owned(), reason.to_string(), message));
     assert_eq!(said(&assessment.status, Type::Stalled), stalled);
+}
+
+/// Proves: P-workspace-finalizer, P-refused-writes
+#[rstest]
+#[case::refused(Some("a policy says no"), Reason::WriteRefused, "a policy says no")]
+#[case::not_answered(None, Reason::Checking, "the operator's log")]
+fn a_workspace_without_its_finalizer_serves_only_submitted_runs(
+    #[case] refused: Option<&str>,
+    #[case] reason: Reason,
+    #[case] names: &str,
+) {
+    let assessment = judged(&Check {
+        unheld: Some(unheld(refused)),
+        ..good()
+    });
+    assert_eq!(assessment.usable, Ok(()));
+    assert!(!assessment.ready);
+    let (told, message) = assessment
+        .submissions_blocked
+        .expect("new submissions are held");
+    assert_eq!(told, reason);
+    assert!(message.contains(names), "{message}");
+    let unready = Some(("False".to_owned(), reason.to_string(), message));
+    assert_eq!(said(&assessment.status, Type::Ready), unready);
+    assert_eq!(said(&assessment.status, Type::Stalled), None);
 }
 
 /// Proves: P-workspace-check

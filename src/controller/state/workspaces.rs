@@ -259,6 +259,8 @@ const RECONNECTS_APART: Duration = Duration::from_secs(30);
 pub struct LastCheck {
     pub uid: String,
     pub generation: i64,
+    /// It had its finalizer, or needed none.
+    pub held: bool,
     pub ready: bool,
     pub failure_ignored: bool,
     pub at: Timestamp,
@@ -291,11 +293,16 @@ pub struct LastGood {
 }
 
 impl Checks {
-    /// Time of the next check, if later than `now`, for an unchanged spec. A check that was due at once is due no more.
-    pub fn due_later(&mut self, uid: &str, generation: i64, now: Timestamp) -> Option<Timestamp> {
-        let at_once = std::mem::take(&mut self.due_at_once);
-        let last = self.last.as_ref().filter(|_| !at_once)?;
-        if last.uid != uid || last.generation != generation {
+    /// Time of the next check, if later than `now`, for an unchanged spec. `held`: it has its finalizer, or needs none.
+    pub fn due_later(
+        &self,
+        uid: &str,
+        generation: i64,
+        held: bool,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let last = self.last.as_ref().filter(|_| !self.due_at_once)?;
+        if (&*last.uid, last.generation, last.held) != (uid, generation, held) {
             return None;
         }
         let suspicion = later(last.at, SUSPICIONS_APART);
@@ -311,9 +318,10 @@ impl Checks {
         !std::mem::replace(&mut self.suspected, true)
     }
 
-    /// Records the start of a check: a suspicion from now on is a new one.
+    /// Records the start of a check: a suspicion, or a change of a Secret, from now on is a new one.
     pub fn begin(&mut self) {
         self.suspected = false;
+        self.due_at_once = false;
     }
 
     /// Records the end of a check. Returns whether it was the first of this spec: other fields may have changed, too.

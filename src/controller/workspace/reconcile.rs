@@ -25,6 +25,7 @@ use crate::controller::{
 };
 use crate::decide::{
     self, WorkspaceView,
+    conditions::Why,
     delays::{self, later},
     workspace::{self, LISTED_RUNS, Obstacle, assess},
 };
@@ -34,7 +35,7 @@ use super::kind::{Kind, Subject, key_of};
 
 /// Shortest pause after a write that met a conflict or got no answer. It grows: each attempt costs the service two calls.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
-/// After a refused write the CRD or a role must be fixed first. Also the longest pause after other failed writes.
+/// The longest: the CRD or a role must be fixed first.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// Pause before a Secret is read again after the API server didn't answer, while the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
@@ -70,20 +71,16 @@ async fn show_undecodable<K: Kind>(
     bad: &BadObject,
     entry: &WorkspaceEntry,
 ) -> Reconciled {
-    let message =
-        "its fields can't be read; correct them, or apply the CRDs of this operator's version.";
-    set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
-    let api = K::api(ctx.client.clone(), &entry.key.namespace);
-    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_workspace).await
-}
-
-fn set_not_ready(ctx: &Context, entry: &WorkspaceEntry, reason: Reason, message: &str) {
     let view = WorkspaceView::NotReady {
-        reason,
-        message: message.to_owned(),
+        reason: Reason::WorkspaceInvalid,
+        message:
+            "its fields can't be read; correct them, or apply the CRDs of this operator's version."
+                .to_owned(),
         since: entry.checks(|checks| checks.no_calls_since(now())),
     };
     enqueue::set_state(ctx, entry, WorkspaceState::closed(view));
+    let api = K::api(ctx.client.clone(), &entry.key.namespace);
+    undecodable::show(ctx, &api, bad, decide::conditions::undecodable_workspace).await
 }
 
 impl<K: Kind> Subject<'_, K> {
@@ -92,22 +89,38 @@ impl<K: Kind> Subject<'_, K> {
         if !self.deleting() {
             self.entry.submissions.reopen();
         }
-        // Without the finalizer the Workspace could be deleted while its Runs need it.
-        let written = match self.add_finalizer().await {
-            Ok(written) => written,
-            Err(error) => return self.finalizer_not_added(error),
+        let (uid, generation, held) = (self.uid(), self.generation(), self.held());
+        let due_later = |checks: &mut Checks| checks.due_later(&uid, generation, held, now());
+        if let Some(at) = self.entry.checks(due_later) {
+            return self.release(until(at), None).await;
+        }
+        let (written, unheld) = match self.add_finalizer().await {
+            Ok(written) => (written, None),
+            Err(error @ (WriteError::Conflict | WriteError::Gone)) => {
+                let again = Action::requeue(self.write_retry());
+                return Err(ReconcileError::Write(error).again(again));
+            }
+            Err(error) => (None, Some(error)),
         };
         let workspace = written.as_deref().unwrap_or(self.workspace);
-        Subject { workspace, ..*self }.check_and_release().await
+        Subject { workspace, ..*self }
+            .check_and_release(unheld)
+            .await
     }
 
-    async fn check_and_release(&self) -> Reconciled {
-        let (uid, generation) = (self.uid(), self.generation());
-        let due_later = |checks: &mut Checks| checks.due_later(&uid, generation, now());
-        let (pause, error) = match self.entry.checks(due_later) {
-            Some(at) => (until(at), None),
-            None => self.check_and_apply().await,
-        };
+    /// Without the finalizer the Workspace could be deleted while its Runs need it: it takes no new ones.
+    async fn check_and_release(&self, unheld: Option<WriteError>) -> Reconciled {
+        let why = unheld.as_ref().map(|error| {
+            let sentence = self.tell_refused("metadata", error, None);
+            workspace::unheld(sentence.as_deref())
+        });
+        let (pause, error) = self.check_and_apply(why).await;
+        let error = error.or(unheld.map(ReconcileError::Write));
+        self.release(pause, error).await
+    }
+
+    /// Releases a Workspace that is being deleted, if it can be.
+    async fn release(&self, pause: Duration, error: Option<ReconcileError>) -> Reconciled {
         let ended = |again: Action| error.map_or(Ok(again), |error| Err(error.again(again)));
         if !self.ctx.has_workspace(&self.entry.key) {
             // It was deleted during the check, whose result was just stored.
@@ -143,38 +156,18 @@ impl<K: Kind> Subject<'_, K> {
         ctx.secrets.name(key, secrets.collect());
     }
 
+    /// It has its finalizer, or needs none.
+    fn held(&self) -> bool {
+        self.deleting() || api::finalizer::present(self.workspace.meta())
+    }
+
     async fn add_finalizer(&self) -> Result<Option<Arc<K>>, WriteError> {
-        if self.deleting() || api::finalizer::present(self.workspace.meta()) {
+        if self.held() {
             return Ok(None);
         }
         let _one = self.ctx.workspaces.api_requests.acquire().await.ok();
         let written = patch::write_finalizer(&self.api(), self.workspace, true).await;
         written.map(Some)
-    }
-
-    /// Handles a failed write of the finalizer. Without it no Run is submitted; an unchecked Workspace becomes not Ready.
-    fn finalizer_not_added(&self, error: WriteError) -> Reconciled {
-        let contradicted = matches!(error, WriteError::Conflict | WriteError::Gone);
-        let refused = self.tell_refused("metadata", &error, None);
-        if !contradicted && self.entry.state().view == WorkspaceView::Unknown {
-            let (reason, why) = match refused {
-                Some(sentence) => (Reason::WriteRefused, sentence),
-                None => (
-                    Reason::Checking,
-                    "the operator's log has the error.".to_owned(),
-                ),
-            };
-            let message = format!("its finalizer can't be written, which is tried again: {why}");
-            set_not_ready(self.ctx, self.entry, reason, &message);
-        }
-        let again = match error {
-            WriteError::Gone => Action::await_change(),
-            WriteError::Conflict | WriteError::Failed(_) | WriteError::Timeout => {
-                Action::requeue(self.write_retry())
-            }
-            WriteError::Refused(_) | WriteError::Serialize(_) => Action::requeue(AFTER_REFUSAL),
-        };
-        Err(ReconcileError::Write(error).again(again))
     }
 
     /// Tells that a write is refused, if it is. Returns the API server's sentence.
@@ -206,8 +199,9 @@ impl<K: Kind> Subject<'_, K> {
         delays::backoff(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
     }
 
-    /// Checks the Workspace and applies the result. Returns the pause before the next check.
-    async fn check_and_apply(&self) -> (Duration, Option<ReconcileError>) {
+    /// Checks the Workspace and applies the result. `unheld`: why it has no finalizer. Returns the pause before the next
+    /// check.
+    async fn check_and_apply(&self, unheld: Option<Why>) -> (Duration, Option<ReconcileError>) {
         let (ctx, entry, generation) = (self.ctx, self.entry, self.generation());
         entry.checks(Checks::begin);
         // A check may wait for others. Boxed: the future that can be cancelled holds it twice.
@@ -232,6 +226,8 @@ impl<K: Kind> Subject<'_, K> {
             return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
         }
         check.waits_for = self.deleting().then(|| self.needed_by());
+        let held = unheld.is_none();
+        check.unheld = unheld;
         let attempts = entry.checks(|checks| checks.failures).saturating_add(1);
         let (stored, contract) = (self.workspace.stored(), &ctx.config.contract);
         let assessment = assess(stored, &check, generation, attempts, contract, wall());
@@ -243,21 +239,24 @@ impl<K: Kind> Subject<'_, K> {
             // The session first, then the status: a reader of the status can rely on it.
             let pause = self.apply(check, prepared, &assessment, attempts);
             match self.write_status(&assessment.status, waits).await {
-                Ok(()) => {
-                    entry.checks(|checks| checks.failed_writes = 0);
-                    (pause, None)
-                }
+                Ok(()) => (pause, None),
                 Err(error) => {
                     self.tell_refused("status", &error, Some(&assessment.status));
-                    let pause = pause.min(self.write_retry());
                     (pause, Some(ReconcileError::Write(error)))
                 }
             }
+        };
+        let pause = if held && error.is_none() {
+            entry.checks(|checks| checks.failed_writes = 0);
+            pause
+        } else {
+            pause.min(self.write_retry())
         };
         let at = now();
         let checked = LastCheck {
             uid: self.uid(),
             generation,
+            held,
             ready: assessment.ready,
             failure_ignored,
             at,

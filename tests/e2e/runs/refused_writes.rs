@@ -103,6 +103,43 @@ async fn a_refused_intent_is_shown_in_the_status_until_it_is_taken() {
     assert_eq!(world.posts_of(&created).await, 1);
 }
 
+/// Proves: P-refused-writes, P-workspace-finalizer
+#[tokio::test]
+async fn a_workspace_whose_finalizer_is_refused_serves_its_runs_and_takes_no_more() {
+    let world = World::new().await;
+    world.running("train").await;
+    let policy = deny(&world, "workspaces", "!has(object.metadata.finalizers)").await;
+    let workspaces = world.workspaces();
+    let dry_run = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let edit = Patch::Merge(json!({"metadata": {"annotations": {"example.com/a": "b"}}}));
+    eventually("the policy is in force", async || {
+        let patched = workspaces.patch("default", &dry_run, &edit).await;
+        patched.err().map(drop).ok_or("not yet")
+    })
+    .await;
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let params = PatchParams::default();
+    workspaces.patch("default", &params, &strip).await.unwrap();
+    let ready = ConditionType::Ready;
+    let told = world
+        .workspace_condition("default", ready, "False", "WriteRefused")
+        .await;
+    says(&told, &[&policy, "not by our rules"]);
+    let later = world.create_run("later", json!({})).await;
+    let run = world.not_ready("later", "WriteRefused").await;
+    says(&condition_of(&run, ready).unwrap().message, &[&policy]);
+    world.set_state("train", "provisioning").await;
+    world.state("train", "provisioning").await;
+    assert_eq!(world.posts_of(&later).await, 0);
+    allow_again(&world, &policy).await;
+    world.workspace_ready("default", "True", "Verified").await;
+    world.phase("later", Phase::Succeeded).await;
+    assert_eq!(world.posts_of(&later).await, 1);
+}
+
 /// Proves: P-refused-writes, K-why, I-doctor
 #[tokio::test]
 async fn a_refused_status_is_shown_by_an_event_and_found_by_the_tool() {

@@ -185,6 +185,7 @@ fn checked(at: Timestamp) -> Checks {
     let last = LastCheck {
         uid: "u".to_owned(),
         generation: 1,
+        held: true,
         ready: true,
         failure_ignored: false,
         at,
@@ -195,7 +196,7 @@ fn checked(at: Timestamp) -> Checks {
 }
 
 fn due_at(checks: &mut Checks, now: Timestamp) -> Option<Timestamp> {
-    checks.due_later("u", 1, now)
+    checks.due_later("u", 1, true, now)
 }
 
 /// Proves: P-workspace-check
@@ -231,14 +232,15 @@ fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
 fn a_new_object_generation_or_secret_is_probed_at_once() {
     let start = Timestamp::UNIX_EPOCH;
     let mut checks = checked(start);
-    let due = |checks: &mut Checks, uid: &str, generation: i64| {
-        checks.due_later(uid, generation, start).is_none()
+    let due = |checks: &Checks, uid: &str, generation: i64| {
+        checks.due_later(uid, generation, true, start).is_none()
     };
-    assert!(!due(&mut checks, "u", 1), "nothing changed");
-    assert!(due(&mut checks, "another", 1) && due(&mut checks, "u", 2));
+    assert!(!due(&checks, "u", 1), "nothing changed");
+    assert!(due(&checks, "another", 1) && due(&checks, "u", 2));
     checks.due_at_once = true;
-    assert!(due(&mut checks, "u", 1));
-    assert!(!due(&mut checks, "u", 1), "one change, one check");
+    assert!(due(&checks, "u", 1));
+    checks.begin();
+    assert!(!due(&checks, "u", 1), "one change, one check");
 }
 
 /// Proves: P-workspace-check
@@ -247,11 +249,24 @@ fn a_suspicion_leads_to_one_check_a_second() {
     let start = Timestamp::UNIX_EPOCH;
     let mut checks = checked(start);
     assert!(checks.suspect() && !checks.suspect(), "it is raised once");
-    let mut suspected = |now| checks.due_later("u", 1, now);
+    let suspected = |now| checks.due_later("u", 1, true, now);
     let soonest = later(start, SUSPICIONS_APART);
     let just_before = later(start, SUSPICIONS_APART / 2);
     assert_eq!(suspected(just_before), Some(soonest));
     assert_eq!(suspected(soonest), None);
+}
+
+/// Proves: P-workspace-finalizer
+#[test]
+fn a_finalizer_that_is_removed_is_missed_at_once_and_one_that_is_refused_when_a_check_is_due() {
+    let start = Timestamp::UNIX_EPOCH;
+    let removed = checked(start).due_later("u", 1, false, start);
+    assert_eq!(removed, None);
+    let mut checks = checked(start);
+    checks.last.as_mut().unwrap().held = false;
+    let refused = checks.due_later("u", 1, false, start);
+    assert!(refused.is_some());
+    assert_eq!(checks.due_later("u", 1, true, start), None);
 }
 
 #[test]
@@ -289,6 +304,7 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
     let unready = LastCheck {
         uid: "w1".to_owned(),
         generation: 1,
+        held: true,
         ready: false,
         failure_ignored: false,
         at: Timestamp::UNIX_EPOCH,
