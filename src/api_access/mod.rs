@@ -122,7 +122,7 @@ fn tunnel<C>(proxy: &Intercept, connector: C) -> Tunnel<C> {
 }
 
 fn socks<C>(proxy: &Intercept, connector: C) -> SocksV5<C> {
-    let socks = SocksV5::new(proxy.uri().clone(), connector);
+    let socks = SocksV5::new(proxy::socks_address(proxy.uri()), connector);
     match proxy.raw_auth() {
         Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
         None => socks,

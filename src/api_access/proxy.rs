@@ -67,6 +67,13 @@ pub(super) fn to(
     Ok(Some(found))
 }
 
+/// Where hyper connects to. Without a port it would take that of http.
+pub(super) fn socks_address(proxy: &Uri) -> Uri {
+    let host = proxy.host().filter(|_| proxy.port().is_none());
+    let usual = host.and_then(|host| format!("socks5://{host}:1080").parse().ok());
+    usual.unwrap_or_else(|| proxy.clone())
+}
+
 fn covers(exempt: &str, address: &Uri) -> bool {
     let entries = exempt.split(',').map(|entry| plain(entry, address));
     let entries: Vec<&str> = entries.collect();
@@ -143,6 +150,17 @@ mod tests {
         let http = found("http://api.example").unwrap();
         assert_eq!(http.uri().to_string(), "http://proxy.example:3128/");
         assert!(http.basic_auth().is_some());
+    }
+
+    /// Proves: P-api-proxy
+    #[rstest]
+    #[case("socks5://proxy.example", "socks5://proxy.example:1080/")]
+    #[case("socks5h://me:secret@[2001:db8::1]", "socks5://[2001:db8::1]:1080/")]
+    #[case("socks5://proxy.example:1081", "socks5://proxy.example:1081/")]
+    fn a_socks_proxy_without_a_port_has_that_of_kubectl(#[case] proxy: &str, #[case] at: &str) {
+        let address = Uri::from_static("https://api.example");
+        let found = to(&address, Some(proxy), with(&[])).unwrap().unwrap();
+        assert_eq!(socks_address(found.uri()).to_string(), at);
     }
 
     /// Proves: P-api-proxy
