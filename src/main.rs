@@ -1,5 +1,5 @@
 //! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a failed check, 2 for wrong flags or
-//! files.
+//! files, and for whatever else prevents the start or ends the controller.
 
 /// Gives memory back, and fragments less than the C library's.
 #[global_allocator]
@@ -17,8 +17,8 @@ use cli::{CheckArgs, Cli, Command};
 use run_operator::checks::{self, Deployed, Finding, Target, Verdict};
 use run_operator::util::error_chain;
 
-/// A wrong flag, an unreadable contract file, a bad URL; clap uses the same code.
-const WRONG_USAGE: u8 = 2;
+/// Of any [`start::StartError`]; clap uses the same code.
+const NO_START: u8 = 2;
 
 fn main() -> ExitCode {
     // kube and reqwest can pull in two TLS providers, and then the first connection panics.
@@ -62,13 +62,13 @@ fn usage(error: &clap::Error) -> ExitCode {
         .take_while(|w| !w.starts_with(['[', '<', '-']))
         .collect();
     eprintln!("run-operator: {what} (see {} --help)", command.join(" "));
-    ExitCode::from(WRONG_USAGE)
+    ExitCode::from(NO_START)
 }
 
 fn ended(result: Result<ExitCode, start::StartError>) -> ExitCode {
     result.unwrap_or_else(|error| {
         eprintln!("run-operator: {}", error_chain(&error));
-        ExitCode::from(WRONG_USAGE)
+        ExitCode::from(NO_START)
     })
 }
 

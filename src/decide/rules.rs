@@ -1,5 +1,5 @@
-//! The platform's rules: what the Runs of a Workspace may ask for. They are asked before an intent is written: a Run that
-//! has one is not touched.
+//! The platform's rules: what the Runs of a Workspace may ask for. They are asked before the intent of a submission is
+//! written, and a retry that is a new submission is judged anew.
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Bytes of a condition's message: up to three sentences, so that a status of eight conditions stays small.
+/// Bytes of a condition's message: up to three sentences, so that a status of ten conditions stays small.
 pub const MAX_SENTENCES: usize = 768;
 /// Bytes of a quote from the service in a condition's message.
 pub(crate) const MAX_QUOTE: usize = 256;
