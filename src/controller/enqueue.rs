@@ -56,6 +56,7 @@ pub(crate) fn store_filled(ctx: &Context) {
     }
 }
 
+/// Forgets the Workspaces that the stores lack: a Run that names none may now use another.
 pub(crate) fn missing_workspaces(ctx: &Context) {
     ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
     for entry in ctx.workspaces.all() {
@@ -69,6 +70,7 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
             }
         }
     }
+    ctx.wakes.ask(Whose::Undecided);
 }
 
 pub(crate) fn follow(ctx: &Context, change: &Change) {

@@ -102,7 +102,6 @@ pub(crate) async fn workspaces<K: Kind>(
             Event::Init | Event::InitApply(_) => {}
             Event::InitDone => {
                 enqueue::missing_workspaces(ctx);
-                ctx.wakes.ask(Whose::Undecided);
                 listed(ctx);
             }
             Event::Apply(workspace) => {
@@ -112,10 +111,7 @@ pub(crate) async fn workspaces<K: Kind>(
                     ctx.wakes.ask(Whose::Undecided);
                 }
             }
-            Event::Delete(_) => {
-                enqueue::missing_workspaces(ctx);
-                ctx.wakes.ask(Whose::Undecided);
-            }
+            Event::Delete(_) => enqueue::missing_workspaces(ctx),
         }
     };
     let most = Semaphore::MAX_PERMITS;

@@ -60,12 +60,9 @@ pub fn by_rule<'a>(
         }
     }
     names.sort();
-    match names.pop() {
-        None => Choice::None,
-        Some(name) if names.is_empty() => Choice::One(WorkspaceRef::shared(name)),
-        Some(name) => {
-            names.push(name);
-            Choice::Several(names)
-        }
+    match names.as_slice() {
+        [] => Choice::None,
+        [name] => Choice::One(WorkspaceRef::shared(name.clone())),
+        _ => Choice::Several(names),
     }
 }

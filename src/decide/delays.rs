@@ -40,6 +40,8 @@ pub(crate) const AFTER_STREAM: Duration = Duration::from_secs(1);
 pub(crate) const AFTER_LAST_STREAM: Duration = Duration::from_secs(30);
 /// P-events: so long another process still publishes the Event of a change; the API server keeps it for an hour.
 pub(crate) const RECENT: Duration = Duration::from_mins(5);
+/// P-refused-writes: a policy, a role or the CRD must be changed first.
+pub(crate) const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// F-retried: the longest `Retry-After` of an answer that may be a proxy's.
 pub(crate) const RETRY_AFTER_OF_A_PROXY: Duration = Duration::from_secs(30);
 

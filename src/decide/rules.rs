@@ -19,10 +19,21 @@ pub(crate) struct Breach<'a> {
 impl<'a> Breach<'a> {
     /// The first, if there is one.
     pub(crate) fn of(spec: &'a RunSpec, rules: &'a WorkspaceSpec) -> Option<Self> {
-        let is = |value: &str, entry: &str| value == entry;
-        let begins = |value: &str, entry: &str| value.starts_with(entry);
-        let breach = |reason, (what, value), (field, allowed), fits: fn(&str, &str) -> bool| {
-            let (value, allowed): (Cow<'a, str>, &'a Option<Vec<String>>) = (value, allowed);
+        let is: fn(&str, &str) -> bool = |value, entry| value == entry;
+        let begins: fn(&str, &str) -> bool = |value, entry| value.starts_with(entry);
+        let provider = ("provider", spec.provider().into());
+        let providers = ("allowedProviders", &rules.allowed_providers);
+        let region = ("region", spec.region().into());
+        let regions = ("allowedRegions", &rules.allowed_regions);
+        let image = ("image", spec.workload.image().unwrap_or_default());
+        let images = ("allowedImages", &rules.allowed_images);
+        let rules = [
+            (Reason::ProviderNotAllowed, provider, providers, is),
+            (Reason::RegionNotAllowed, region, regions, is),
+            (Reason::ImageNotAllowed, image, images, begins),
+        ];
+        let mut rules = rules.into_iter();
+        rules.find_map(|(reason, (what, value), (field, allowed), fits)| {
             let allowed = allowed.as_deref()?;
             let kept = allowed.iter().any(|entry| fits(&value, entry));
             (!kept).then_some(Self {
@@ -32,17 +43,6 @@ impl<'a> Breach<'a> {
                 field,
                 allowed,
             })
-        };
-        let provider = ("provider", spec.provider().into());
-        let providers = ("allowedProviders", &rules.allowed_providers);
-        let region = ("region", spec.region().into());
-        let regions = ("allowedRegions", &rules.allowed_regions);
-        breach(Reason::ProviderNotAllowed, provider, providers, is)
-            .or_else(|| breach(Reason::RegionNotAllowed, region, regions, is))
-            .or_else(|| {
-                let image = ("image", spec.workload.image().unwrap_or_default());
-                let images = ("allowedImages", &rules.allowed_images);
-                breach(Reason::ImageNotAllowed, image, images, begins)
-            })
+        })
     }
 }

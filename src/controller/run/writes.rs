@@ -29,7 +29,6 @@ use crate::util::error_chain;
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 /// Number of conflicts in a row from which the object is read live.
 const CONFLICTS: u32 = 2;
-const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -222,8 +221,8 @@ fn pause(entry: &RunEntry, error: &WriteError, n: u32) -> Duration {
     let delay = || delays::backoff(n, None, delays::seed(&entry.uid, n));
     match error {
         WriteError::Conflict | WriteError::Gone if n == 1 => AFTER_CONFLICT,
-        WriteError::Conflict | WriteError::Gone => delay().min(AFTER_REFUSAL),
+        WriteError::Conflict | WriteError::Gone => delay().min(delays::AFTER_REFUSAL),
         WriteError::Failed(_) | WriteError::Timeout => delay(),
-        WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
+        WriteError::Refused(_) | WriteError::Serialize(_) => delays::AFTER_REFUSAL,
     }
 }

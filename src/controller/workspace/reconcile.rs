@@ -26,7 +26,7 @@ use crate::controller::{
 use crate::decide::{
     self, WorkspaceView,
     conditions::Why,
-    delays::{self, later},
+    delays::{self, AFTER_REFUSAL, later},
     workspace::{self, LISTED_RUNS, Obstacle, assess},
 };
 use crate::service::BaseUrl;
@@ -35,8 +35,6 @@ use super::kind::{Kind, Subject, key_of};
 
 /// Shortest pause after a write that met a conflict or got no answer. It grows: each attempt costs the service two calls.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
-/// The longest: the CRD or a role must be fixed first.
-const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// Pause before a Secret is read again after the API server didn't answer, while the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Longest pause before the next attempt to release a Workspace that is being deleted.
