@@ -78,6 +78,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         namespace_allowed: Some(true),
         memory: &Memory::default(),
         key_holder: None,
+        needs_slot: None,
         deleted_without_release: false,
         stream: Stream::Closed,
         call_delay: None,

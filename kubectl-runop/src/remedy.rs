@@ -41,6 +41,10 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Nothing; it resumes automatically. If it lasts, raise `spec.rateLimit`, or ask the service for a \
              higher limit."
         }
+        Reason::Queued => {
+            "Raise the limit that the message names, or this Run's `spec.priority`, or cancel one of the active \
+             Runs; else it is submitted automatically when its turn comes."
+        }
         Reason::Submitted
         | Reason::Active
         | Reason::Cancelling

@@ -81,6 +81,8 @@ words! {
         Retrying,
         /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
         RateLimited,
+        /// `maxActiveRuns` or `maxActiveRunsPerNamespace` of the Workspace is reached.
+        Queued,
         Submitted,
         /// The service refused exactly this create for good; the Run has ended.
         CreateRefused,

@@ -1,10 +1,11 @@
 //! The intent: the record of a Run's POST, written into the object before the first POST.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Reason, RunDefaults,
+    Reason, RunDefaults, names,
     status::{Phase, ResolvedWorkspace},
 };
 
@@ -84,6 +85,13 @@ impl IntentRecord {
             Self::Own(intent) => Some(*intent),
             Self::Absent | Self::Foreign | Self::Unreadable => None,
         }
+    }
+
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let annotations = metadata.annotations.as_ref();
+        let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        Self::read(text.map(String::as_str), uid)
     }
 
     pub fn read(annotation: Option<&str>, uid: &str) -> Self {

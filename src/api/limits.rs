@@ -11,6 +11,8 @@ pub const MAX_CONDITIONS: usize = 32;
 pub const MAX_SELECTOR_TERMS: usize = 32;
 /// Entries of a Workspace's list of providers, regions or images.
 pub const MAX_ALLOWED: usize = 64;
+/// `spec.priority`, above and below 0.
+pub const MAX_PRIORITY: i32 = 1000;
 /// Seconds of the longest deadline and of the longest time to live: 100 years, far below the
 /// maximum of a timestamp.
 pub const MAX_SECONDS: i64 = 100 * 365 * 24 * 3600;
@@ -45,6 +47,8 @@ pub const MAX_KEY: usize = 255;
 pub const MAX_SENT_KEY: usize = 512;
 /// The value of a header.
 pub const MAX_WORKSPACE_ID: usize = 255;
+/// `spec.managedBy`, as of a Job.
+pub const MAX_MANAGER: usize = 63;
 /// A provider or a region.
 pub const MAX_PLACE: usize = 128;
 /// `status.keptBy`: a tool and what shows it.

@@ -16,6 +16,8 @@ pub const DEFAULT_WORKSPACE: &str = "default";
 pub const IS_DEFAULT_ANNOTATION: &str = "run-operator.dev/is-default";
 /// Provider and region of a Run that names none.
 pub const AUTO: &str = "auto";
+/// `spec.managedBy` of the Runs that this operator runs, as those without one.
+pub const MANAGED_BY: &str = "run-operator.dev/run-operator";
 /// Secret with the token if a Workspace names none.
 pub const DEFAULT_TOKEN_SECRET: &str = "run-operator-token";
 pub const DEFAULT_TOKEN_KEY: &str = "token";

@@ -34,6 +34,7 @@ use super::{
     doc = "A run at the Run Orchestration Service. One Run object is one run: it is submitted once, \
            followed until it ends, and cancelled when the object is deleted.",
     validation = schema::suspend_before_submission(),
+    validation = schema::priority_before_submission(),
     selectable = ".status.phase",
     selectable = ".status.runID",
     selectable = ".status.workspace.name",
@@ -67,6 +68,7 @@ use super::{
     schema::immutable("region", "create a new Run for another region"),
     schema::immutable("workspaceRef", "create a new Run for another Workspace"),
     schema::immutable("idempotencyKey", "create a new Run for another key"),
+    schema::immutable("managedBy", "create a new Run for another controller"),
     schema::one_way_cancel()
 ]))]
 #[serde(rename_all = "camelCase")]
@@ -102,6 +104,20 @@ pub struct RunSpec {
     /// Delays the submission while it is true. Once the Run is submitted it can't be set to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// Order of the Runs that wait for a slot of their Workspace (`maxActiveRuns`): the highest is submitted
+    /// first, -1000 to 1000. Default: 0. Can't be changed once the Run is submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -limits::MAX_PRIORITY, max = limits::MAX_PRIORITY), extend("default" = 0))]
+    pub priority: Option<i32>,
+    /// The controller that runs this Run: a name such as `example.com/queue`. Unset, or
+    /// `run-operator.dev/run-operator`: this operator, which does nothing with a Run of another one.
+    /// Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 3, max = limits::MAX_MANAGER),
+        regex(pattern = schema::DOMAIN_PREFIXED)
+    )]
+    pub managed_by: Option<String>,
     /// Cancels the run and keeps the object. Can't be changed once it is true; otherwise leave it unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
@@ -173,6 +189,16 @@ impl RunSpec {
         self.suspend.unwrap_or_default()
     }
 
+    pub fn priority(&self) -> i32 {
+        self.priority.unwrap_or_default()
+    }
+
+    /// Whether another controller runs it: this one must not touch it.
+    pub fn managed_elsewhere(&self) -> bool {
+        let manager = self.managed_by.as_deref();
+        manager.is_some_and(|manager| manager != names::MANAGED_BY)
+    }
+
     pub fn cancelled(&self) -> bool {
         self.cancel.unwrap_or_default()
     }
@@ -193,10 +219,7 @@ impl Run {
     }
 
     pub fn intent_record(&self) -> IntentRecord {
-        let annotations = self.metadata.annotations.as_ref();
-        let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-        let uid = self.metadata.uid.as_deref().unwrap_or_default();
-        IntentRecord::read(text.map(String::as_str), uid)
+        IntentRecord::of(&self.metadata)
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) const NO_CONTROL: &str = r"^[^\x00-\x1F\x7F]+$";
 /// The name of a Kubernetes object: a DNS subdomain.
 pub(super) const DNS_SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// A domain and a path, as in `example.com/queue`.
+pub(super) const DOMAIN_PREFIXED: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[-A-Za-z0-9/_.~%!$&'()*+,;=:]+$";
 pub(super) const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 /// http or https, a host, perhaps a port and a path. No user, query or fragment: a token in a URL
 /// would end up in logs (rule 7).
@@ -64,6 +66,19 @@ pub(super) fn suspend_before_submission() -> Rule {
             .to_owned(),
         "suspend is immutable once the Run is submitted, since it only delays the submission: \
          set cancel: true to end the run",
+    )
+}
+
+/// `priority` stays once there is a runID: it orders submissions only.
+pub(super) fn priority_before_submission() -> Rule {
+    refuse(
+        "spec.priority",
+        "!has(oldSelf.status) || !has(oldSelf.status.runID) \
+         || has(self.spec.priority) == has(oldSelf.spec.priority) \
+         && (!has(self.spec.priority) || self.spec.priority == oldSelf.spec.priority)"
+            .to_owned(),
+        "priority is immutable once the Run is submitted, since it only orders submissions: \
+         leave it as it was",
     )
 }
 

@@ -83,6 +83,12 @@ pub struct WorkspaceSpec {
     /// Blocks every submission of this Workspace; runs already submitted are still mirrored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// How many of its Runs may be active at the same time: submitted, or perhaps submitted, and not
+    /// ended. Further Runs wait, with the reason `Queued`, in the order of their priority and age. A lower
+    /// limit cancels nothing; 0 holds every Run. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    pub max_active_runs: Option<i32>,
     /// In force for its Runs that have no value of their own. Fixed when a Run is submitted:
     /// `status.runDefaults` of the Run shows them, and a later change here does not affect it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,6 +257,28 @@ pub struct ClusterWorkspaceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
+    /// How many Runs of one namespace may be active at the same time, within `maxActiveRuns`. Of Runs of
+    /// one priority, those of the namespace with the fewest active ones go first. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    pub max_active_runs_per_namespace: Option<i32>,
+}
+
+/// How many Runs may be active at the same time; `None`: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RunLimits {
+    pub all: Option<usize>,
+    pub per_namespace: Option<usize>,
+}
+
+impl RunLimits {
+    fn of(all: Option<i32>, per_namespace: Option<i32>) -> Self {
+        let limit = |max: Option<i32>| max.and_then(|max| usize::try_from(max).ok());
+        Self {
+            all: limit(all),
+            per_namespace: limit(per_namespace),
+        }
+    }
 }
 
 /// Whether a ClusterWorkspace is annotated as the default of the namespaces that it allows, and is to stay.
@@ -261,6 +289,13 @@ pub fn is_default(workspace: &impl ResourceExt) -> bool {
 }
 
 impl ClusterWorkspaceSpec {
+    pub fn limits(&self) -> RunLimits {
+        RunLimits::of(
+            self.workspace.max_active_runs,
+            self.max_active_runs_per_namespace,
+        )
+    }
+
     /// Whether the Runs of a namespace with these labels may be submitted. No selector allows none, an
     /// empty one all.
     ///
@@ -280,6 +315,8 @@ pub trait AnyWorkspace: Resource<DynamicType = ()> {
 
     fn common(&self) -> &WorkspaceSpec;
 
+    fn limits(&self) -> RunLimits;
+
     /// The stored result of the last check.
     fn stored(&self) -> Option<&WorkspaceStatus>;
 }
@@ -289,6 +326,10 @@ impl AnyWorkspace for Workspace {
 
     fn common(&self) -> &WorkspaceSpec {
         &self.spec
+    }
+
+    fn limits(&self) -> RunLimits {
+        RunLimits::of(self.spec.max_active_runs, None)
     }
 
     fn stored(&self) -> Option<&WorkspaceStatus> {
@@ -301,6 +342,10 @@ impl AnyWorkspace for ClusterWorkspace {
 
     fn common(&self) -> &WorkspaceSpec {
         &self.spec.workspace
+    }
+
+    fn limits(&self) -> RunLimits {
+        self.spec.limits()
     }
 
     fn stored(&self) -> Option<&WorkspaceStatus> {
@@ -324,7 +369,7 @@ pub struct WorkspaceRef {
 
 words! {
     /// The kinds that a Run can refer to.
-    #[derive(Default, Deserialize, Serialize, JsonSchema)]
+    #[derive(Default, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
     pub enum WorkspaceKind {
         /// A Workspace in the Run's namespace.
         #[default]
@@ -355,7 +400,7 @@ impl WorkspaceRef {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspaceKey {
     pub kind: WorkspaceKind,
     /// Its namespace; empty for a cluster-scoped one.

@@ -27,7 +27,7 @@ pub use workspaces::{Workspaces, chosen, workspaces};
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
 /// Names that one line has.
-const NAMED: usize = 5;
+pub const NAMED: usize = 5;
 
 /// Why the API server gave no answer that is of use, in kubectl's words.
 #[derive(Debug, thiserror::Error)]

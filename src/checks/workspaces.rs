@@ -9,8 +9,9 @@ use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    ClusterWorkspace, ClusterWorkspaceSpec, ConditionType, Reason, Workspace, WorkspaceKind,
-    WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions, names, workspace::is_default,
+    ClusterWorkspace, ClusterWorkspaceSpec, ConditionType, Reason, Workspace, WorkspaceKey,
+    WorkspaceKind, WorkspaceRef, WorkspaceSpec, WorkspaceStatus, conditions, names,
+    workspace::{RunLimits, is_default},
 };
 use crate::decide::choice::{Choice, by_rule};
 
@@ -31,6 +32,8 @@ pub struct Workspaces {
     pub findings: Vec<Finding>,
     pub taking: Vec<String>,
     pub specs: Vec<WorkspaceSpec>,
+    /// Those that limit their active Runs.
+    pub limited: Vec<(WorkspaceKey, RunLimits)>,
 }
 
 /// Waits for those that are still being checked, 20 s at most. That there is none fails, unless `may_lack`.
@@ -77,11 +80,14 @@ pub async fn workspaces(
         }
     }
     findings.push(judged(&seen, choice.as_ref(), namespace, may_lack));
+    let limited = seen.iter().filter(|w| w.limits != RunLimits::default());
+    let limited = limited.map(|w| (w.key.clone(), w.limits)).collect();
     let ready = seen.into_iter().filter(|w| w.trouble.is_none());
     Workspaces {
         findings,
         taking: ready.map(|workspace| workspace.name).collect(),
         specs,
+        limited,
     }
 }
 
@@ -141,9 +147,12 @@ async fn shared(client: &Client, namespace: &str) -> Result<Vec<State>, Refused>
 
 /// A Workspace of either kind. One that this version can't read is still one.
 struct State {
+    key: WorkspaceKey,
+    /// As it is shown.
     name: String,
     trouble: Option<String>,
     spec: Option<WorkspaceSpec>,
+    limits: RunLimits,
     /// The operator has not written its result yet.
     unchecked: bool,
     /// It is annotated as the default.
@@ -172,10 +181,12 @@ fn part<T: DeserializeOwned>(object: &DynamicObject, field: &str) -> Option<T> {
 
 fn state(object: &DynamicObject) -> State {
     let status: WorkspaceStatus = part(object, "status").unwrap_or_default();
-    let spec: Option<WorkspaceSpec> = part(object, "spec");
+    // It has the fields of both kinds.
+    let spec: Option<ClusterWorkspaceSpec> = part(object, "spec");
     let ready = conditions::find(&status.conditions, ConditionType::Ready);
     let current = status.observed_generation == object.metadata.generation;
-    let suspended = spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
+    let suspend = spec.as_ref().and_then(|spec| spec.workspace.suspend);
+    let suspended = suspend == Some(true);
     let trouble = match ready {
         None => Some("no operator has checked it".to_owned()),
         Some(_) if !current => Some("no operator has checked its latest spec".to_owned()),
@@ -184,12 +195,26 @@ fn state(object: &DynamicObject) -> State {
         Some(ready) => Some(format!("{}: {}", ready.reason, ready.message)),
     };
     let checking = ready.is_some_and(|c| c.reason == Reason::Checking.as_str());
+    let namespace = object.namespace();
+    let kind = match namespace {
+        Some(_) => WorkspaceKind::Workspace,
+        None => WorkspaceKind::ClusterWorkspace,
+    };
     State {
+        key: WorkspaceKey {
+            kind,
+            namespace: namespace.unwrap_or_default(),
+            name: object.name_any(),
+        },
         name: object.name_any(),
         trouble,
         unchecked: ready.is_none() || !current || checking,
         default: is_default(object),
-        spec,
+        limits: spec
+            .as_ref()
+            .map(ClusterWorkspaceSpec::limits)
+            .unwrap_or_default(),
+        spec: spec.map(|spec| spec.workspace),
     }
 }
 

@@ -1,7 +1,7 @@
 //! State that all parts of the controller share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -16,8 +16,10 @@ use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
     failure::{Class, FailedCall},
+    queue::{Queues, RunRef},
 };
 use crate::service::{AllowList, ServiceProxy};
+use crate::util::lock;
 
 use super::{
     apiserver::{Maybe, Scope, event_recorder::Recorder, find, reconciler::Trigger},
@@ -99,6 +101,7 @@ pub struct Context {
     pub tracked_runs: TrackedRuns,
     pub wakes: Wakes,
     pub keys: Keys,
+    queues: Mutex<Queues>,
     pub workspaces: Workspaces,
     pub secrets: SecretTable,
     pub streams: Arc<StreamPlaces>,
@@ -133,6 +136,7 @@ impl Context {
             tracked_runs: TrackedRuns::default(),
             wakes: Wakes::default(),
             keys: Keys::default(),
+            queues: Mutex::default(),
             workspaces: Workspaces::default(),
             secrets: SecretTable::default(),
             streams: Arc::new(StreamPlaces::new(config.max_streams)),
@@ -191,6 +195,23 @@ impl Context {
 
     pub fn enqueue_run(&self, namespace: &str, uid: &str) {
         self.triggers.runs.enqueue(namespace, uid);
+    }
+
+    /// Whether a Run has a slot of its Workspace.
+    pub fn has_slot(&self, uid: &str) -> bool {
+        lock(&self.queues).has_slot(uid)
+    }
+
+    /// Changes what Runs claim, or the limits, and enqueues the Runs that have got a slot by it.
+    pub fn slots(&self, change: impl FnOnce(&mut Queues) -> Vec<RunRef>) {
+        let granted = change(&mut lock(&self.queues));
+        for (namespace, uid) in granted {
+            self.enqueue_run(&namespace, &uid);
+        }
+    }
+
+    pub fn show_slots(&self) {
+        self.metrics.set_slots(lock(&self.queues).usage());
     }
 
     pub fn enqueue_workspace(&self, key: &WorkspaceKey) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::api::{WorkspaceKey, WorkspaceKind};
-use crate::decide::WorkspaceView;
+use crate::decide::{WorkspaceView, claims, queue::Claim};
 
 use super::{
     context::Context,
@@ -13,6 +13,7 @@ use super::{
         run_store::{Change, Known, Whose},
         workspaces::{WorkspaceEntry, WorkspaceState},
     },
+    workspace::kind,
 };
 
 /// Pause after a scan, as a multiple of its duration. With 10,000 Runs that have not ended it takes some milliseconds.
@@ -40,12 +41,22 @@ pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
 }
 
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
+    // Before a Run can see that it is Ready.
+    set_limits(ctx, &entry.key, &state.view);
     if entry.set(state) {
         ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
         if entry.key.kind == WorkspaceKind::ClusterWorkspace {
             ctx.wakes.ask(Whose::Undecided);
         }
     }
+}
+
+/// Takes in how many Runs of a Workspace may be active now.
+pub(crate) fn set_limits(ctx: &Context, key: &WorkspaceKey, view: &WorkspaceView) {
+    let open = view.session();
+    let open = open.is_some_and(|session| session.submissions_blocked.is_none());
+    let limits = open.then(|| kind::limits(ctx, key));
+    ctx.slots(|queues| queues.set(key, limits));
 }
 
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
@@ -89,6 +100,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
     if let Some(key) = change.unneeded().filter(closed) {
         ctx.enqueue_workspace(&key);
     }
+    follow_claim(ctx, change);
     match &change.new {
         Some(Known::Ended(_)) if ctx.tracked_runs.get(&change.uid).is_none() => {}
         // Its memory is forgotten by a reconcile, which may be under way.
@@ -97,5 +109,27 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
             ctx.enqueue_run(namespace, uid);
         }
         None => {}
+    }
+}
+
+/// A Run's decisions take in what it claims of its Workspace's slots; here, what shows without one.
+fn follow_claim(ctx: &Context, change: &Change) {
+    let uid = &*change.uid;
+    match &change.new {
+        // Nothing was decided yet, for it or for others before it.
+        Some(Known::Active(_)) if !(ctx.leading.holds() && ctx.synced()) => {
+            ctx.slots(|queues| queues.expect(uid));
+        }
+        Some(Known::Active(_) | Known::Gone(_)) => {}
+        // What it claimed stays; after a start, what its intent shows.
+        Some(Known::Bad(bad)) => {
+            let claim = claims::held_by(&bad.metadata).filter(|_| !ctx.has_slot(uid));
+            let namespace = bad.metadata.namespace.as_deref().unwrap_or_default();
+            ctx.slots(|queues| match claim {
+                Some(key) => queues.claim((namespace, uid), &key, Claim::Holds),
+                None => queues.pass(uid),
+            });
+        }
+        Some(Known::Ended(_)) | None => ctx.slots(|queues| queues.leave(uid)),
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn take(ctx: &Context) {
         .each(|known| counts.add(known, &ctx.config.contract));
     counts.show(&ctx.metrics);
     ctx.metrics.remembered.set(gauge(ctx.tracked_runs.count()));
+    ctx.show_slots();
     let mut not_ready = Counts::new();
     workspaces::<Workspace>(ctx, &mut not_ready);
     workspaces::<ClusterWorkspace>(ctx, &mut not_ready);

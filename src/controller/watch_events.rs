@@ -52,6 +52,11 @@ pub(crate) async fn runs(ctx: Arc<Context>, reconciler: Arc<Reconciler>) {
 
 /// Takes in an event of the watch of Runs. A list takes effect at its end.
 fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
+    if let Event::InitApply(run) | Event::Apply(run) | Event::Delete(run) = &event
+        && run.good().is_some_and(|run| run.spec.managed_elsewhere())
+    {
+        return;
+    }
     match event {
         Event::Init => ctx.runs.begin(scope),
         Event::InitApply(run) => ctx.runs.list(scope, settled::known(ctx, run)),
@@ -105,7 +110,9 @@ pub(crate) async fn workspaces<K: Kind>(
                 listed(ctx);
             }
             Event::Apply(workspace) => {
-                ctx.enqueue_workspace(&key_of::<K>(&workspace));
+                let key = key_of::<K>(&workspace);
+                enqueue::set_limits(ctx, &key, &ctx.workspaces.state(&key).view);
+                ctx.enqueue_workspace(&key);
                 // Perhaps it became the default, or allows other namespaces.
                 if K::KIND == WorkspaceKind::ClusterWorkspace {
                     ctx.wakes.ask(Whose::Undecided);

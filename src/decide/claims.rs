@@ -1,6 +1,7 @@
 //! Claims of a Run, by its object: a Workspace that outlives it, and a key with which one Run of a namespace submits.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::{
     ConditionType, Intent, Reason, Run, RunStatus, WorkspaceKey, conditions, finalizer,
@@ -41,6 +42,9 @@ pub fn begins_submission(effect: &Effect, run: &Run, base_url: Option<&str>) -> 
 
 /// Whether a call to the service may still be needed for a Run. A denied run is asked for once more at the deletion.
 pub fn needs_any(run: &Run) -> bool {
+    if run.spec.managed_elsewhere() {
+        return false;
+    }
     if run.ended() {
         return denied(run);
     }
@@ -61,6 +65,20 @@ pub fn needs_any(run: &Run) -> bool {
         IntentRecord::Foreign => false,
         IntentRecord::Unreadable => true,
     }
+}
+
+/// Whether it has one of the slots that `maxActiveRuns` limits, by its object: it was submitted, or may have been, and
+/// has not ended.
+pub fn holds_slot(run: &Run) -> bool {
+    !run.ended() && needs_any(run)
+}
+
+/// The Workspace of which an object that can't be decoded has a slot.
+pub fn held_by(metadata: &ObjectMeta) -> Option<WorkspaceKey> {
+    let intent = IntentRecord::of(metadata).own()?;
+    let held = intent.end.is_none() && finalizer::present(metadata);
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    held.then(|| WorkspaceKey::of(&intent.workspace.reference(), namespace))
 }
 
 /// Whether a Run is pinned to another base URL, by the record that decides (see [`facts`](super::facts)).

@@ -19,6 +19,8 @@ pub struct Decision {
     pub shown: usize,
     /// Kubernetes Events to publish after the write, each name once.
     pub events: Vec<EventDraft>,
+    /// It could be submitted now, as far as its own state goes: it needs a slot of its Workspace.
+    pub wants_slot: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +134,10 @@ impl Decision {
             status: Some(status),
             ..Self::quiet()
         }
+    }
+
+    pub(crate) fn wants_slot(self, wants_slot: bool) -> Self {
+        Self { wants_slot, ..self }
     }
 
     pub(crate) fn requeue_at(self, at: impl Into<Option<Timestamp>>) -> Self {

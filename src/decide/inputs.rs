@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Reason, Run, WorkspaceSpec, status::ResolvedWorkspace};
+use crate::api::{
+    Contract, Reason, Run, WorkspaceSpec, status::ResolvedWorkspace, workspace::RunLimits,
+};
 
 use super::{choice::Choice, memory::Memory};
 
@@ -22,6 +24,8 @@ pub struct Inputs<'a> {
     pub memory: &'a Memory,
     /// Another live Run of the namespace with the same `spec.idempotencyKey`.
     pub key_holder: Option<&'a str>,
+    /// The limits of its Workspace, while it has no slot there.
+    pub needs_slot: Option<RunLimits>,
     pub deleted_without_release: bool,
     pub stream: Stream,
     pub call_delay: Option<CallDelay>,

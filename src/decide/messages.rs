@@ -6,6 +6,7 @@ use crate::api::{
     limits::MAX_OBJECT,
     names::IS_DEFAULT_ANNOTATION,
     status::{Refusal, ResolvedWorkspace},
+    workspace::RunLimits,
 };
 
 use super::{
@@ -153,6 +154,24 @@ pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
     let beside = beside(facts);
     let message = format!("{what} This Run is queued and resumes automatically.{beside}");
     Why::new(Reason::RateLimited, message)
+}
+
+pub(crate) fn queued(facts: &Facts<'_>, limits: RunLimits) -> Why {
+    let workspace = workspace_name(facts);
+    let limit = match (limits.all, limits.per_namespace) {
+        (Some(0), _) => "spec.maxActiveRuns there is 0".to_owned(),
+        (all, each) => {
+            let all = all.map(|max| format!("{max} in all (spec.maxActiveRuns)"));
+            let each =
+                each.map(|max| format!("{max} of a namespace (spec.maxActiveRunsPerNamespace)"));
+            let both: Vec<_> = all.into_iter().chain(each).collect();
+            format!("as many are active as it allows: {}", both.join(", "))
+        }
+    };
+    let message = format!(
+        "Waiting for other Runs of the {workspace} to end: {limit}. This Run is submitted automatically, in the order of priority and age."
+    );
+    Why::new(Reason::Queued, message)
 }
 
 pub(crate) fn key_in_use(facts: &Facts<'_>, holder: &str) -> Why {

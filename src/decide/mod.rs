@@ -15,6 +15,7 @@ pub mod failure;
 mod inputs;
 mod memory;
 mod messages;
+pub mod queue;
 pub mod request;
 mod rules;
 pub mod run;

@@ -11,6 +11,9 @@ pub const MAX_ERROR: usize = 512;
 
 /// Cuts `text` at a character boundary so that it takes at most `max` bytes as JSON (a control character takes six).
 pub fn cut(text: &str, max: usize) -> &str {
+    if text.len() <= max / 6 {
+        return text;
+    }
     let mut size = 0;
     for (at, c) in text.char_indices() {
         size += match c {

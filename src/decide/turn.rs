@@ -6,8 +6,10 @@ use crate::api::{Run, RunStatus};
 
 use super::{
     Decision, Effect, EventDraft, Follow,
+    claims::{created, holds_slot},
     failure::{Call, Failure, RunView},
     memory::{Memory, RefusedWrite, Report, ReportContext},
+    queue::Claim,
 };
 
 pub trait Version {
@@ -55,6 +57,8 @@ pub struct Turn {
     pub follow: Follow,
     /// Events to publish: after the step if it writes the status, else before it.
     pub events: Vec<EventDraft>,
+    /// See [`Decision::wants_slot`].
+    pub wants_slot: bool,
 }
 
 /// One step; each is followed by another decision.
@@ -103,6 +107,8 @@ pub struct TrackedRun<V, M = Memory> {
     /// This process removed the finalizer, or is done with the deleted object: its run needs no cancellation.
     released: bool,
     call: CallProgress,
+    /// An intent was written over the latest version, and it is not known whether it is stored.
+    unheard: bool,
 }
 
 impl Step {
@@ -123,6 +129,7 @@ impl Turn {
             step,
             follow: Follow::Keep,
             events: Vec::new(),
+            wants_slot: false,
         }
     }
 }
@@ -135,6 +142,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             deleted: false,
             released: false,
             call: CallProgress::Idle,
+            unheard: false,
         }
     }
 
@@ -179,9 +187,31 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         !self.released() && !ended && self.memory.memory().intent.is_some()
     }
 
+    /// What it claims of the slots of its Workspace.
+    pub fn claim(&self, turn: &Turn) -> Claim {
+        let Some(run) = self.latest.as_ref().map(|latest| latest.run()) else {
+            return Claim::Nothing;
+        };
+        if holds_slot(run) || self.unheard {
+            return Claim::Holds;
+        }
+        if !turn.wants_slot {
+            return Claim::Nothing;
+        }
+        Claim::Wants {
+            priority: run.spec.priority(),
+            created: created(run),
+        }
+    }
+
+    /// Records that the answer to the write of an intent was lost. A newer version shows whether it is stored.
+    pub fn intent_unheard(&mut self) {
+        self.unheard = true;
+    }
+
     /// Records a version that was read, and returns the newest. Another writer's status withdraws this process's readings.
     pub fn observe(&mut self, read: Arc<V>) -> Arc<V> {
-        let newest = match self.latest.take() {
+        let newest = match self.latest.clone() {
             Some(own) if own.newer_than(&read) => own,
             Some(own) if own.run().status != read.run().status => {
                 let none = RunStatus::default();
@@ -191,7 +221,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             }
             _ => read,
         };
-        self.latest = Some(Arc::clone(&newest));
+        self.take(&newest);
         newest
     }
 
@@ -249,6 +279,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             step,
             follow,
             events,
+            wants_slot: decision.wants_slot,
         }
     }
 
@@ -295,9 +326,14 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             // The watch may have shown a newer version before the answer came.
             let newer = |latest: &Arc<V>| latest.newer_than(&written);
             if !self.latest.as_ref().is_some_and(newer) {
-                self.latest = Some(written);
+                self.take(&written);
             }
         }
+    }
+
+    fn take(&mut self, version: &Arc<V>) {
+        let known = self.latest.replace(Arc::clone(version));
+        self.unheard &= known.is_some_and(|known| !version.newer_than(&known));
     }
 
     pub fn sent(&mut self, call: Call, with: ReportContext<'_>) {

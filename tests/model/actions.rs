@@ -293,6 +293,10 @@ fn turned(s: &mut State, turn: Turn) -> bool {
         Turn::Allow => s.world.allowed = true,
         Turn::Unshared => s.world.shared = Some(false),
         Turn::Shared => s.world.shared = Some(true),
+        Turn::Limit(limit) => {
+            s.world.limit = Some(limit);
+            s.world.highest = s.world.highest.map(|highest| highest.max(limit));
+        }
     }
     if (s.world.allowed, s.world.shared) != (before.allowed, before.shared) {
         for slot in 0..2 {

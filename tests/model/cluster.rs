@@ -46,6 +46,9 @@ pub(crate) fn execute(s: &mut State, write: &Write) -> Result<Option<Arc<Object>
             let text = change.intent.as_deref().unwrap_or_default();
             intent_written(s, &old, write.sender, text);
             change.apply(&mut run.metadata);
+            let written = put(s, write.name, run);
+            properties::within_limit(s);
+            return Ok(written);
         }
         Op::Release(change) => {
             if old.held() {
@@ -64,7 +67,9 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         return;
     };
     if intent.uid == crate::object::uid(old.uid) && intent.owner == format!("p{sender}") {
+        let alive = s.procs.iter().flatten().any(|p| p.number == sender);
         let ghost = s.ghost(old.uid);
+        ghost.unseen |= !alive;
         ghost.owners |= 1 << sender;
         ghost.pinned = Some(properties::spot(&intent.workspace));
         let uses = format!("{} {}", intent.workspace.kind, intent.workspace.name);

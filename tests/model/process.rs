@@ -11,18 +11,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use run_operator::api::{Run, WorkspaceRef, WorkspaceSpec, intent::IntentRecord};
+use run_operator::api::{
+    Run, WorkspaceKey, WorkspaceRef, WorkspaceSpec, intent::IntentRecord, workspace::RunLimits,
+};
 use run_operator::decide::{
     Choice, Effect, Follow, Inputs, Memory, Report, Session, Settings, Stream, WorkspaceView,
     choice,
     claims::{KeyClaim, created},
     decide,
+    queue::{Claim, Queues, RunRef},
     stream::StreamEnd,
     turn::{Step, TrackedRun, Turn},
 };
 
 use crate::cluster;
-use crate::object::{CONTRACT, Object, Remembered, SHARED, SHARED_TOKEN, at, place, second};
+use crate::object::{CONTRACT, Object, Remembered, SHARED, SHARED_TOKEN, at, place, second, uid};
 use crate::properties;
 pub(crate) use crate::state::Proc;
 use crate::state::{Entry, Place, State, View, Wake, Write};
@@ -120,6 +123,24 @@ impl Proc {
         }
     }
 
+    /// The limits of the Workspace, while this Run has no slot.
+    fn needs_slot(&self, number: u8) -> Option<RunLimits> {
+        let all = self.limit.map(usize::from);
+        let limits = all.map(|all| RunLimits {
+            all: Some(all),
+            per_namespace: None,
+        });
+        limits.filter(|_| !self.queues.has_slot(&uid(number)))
+    }
+
+    /// These Runs have got a slot.
+    fn granted(&mut self, runs: &[RunRef]) {
+        let here = |e: &&mut Entry| runs.iter().any(|(_, run)| **run == *uid(e.uid));
+        for entry in self.entries.iter_mut().filter(here) {
+            entry.wake = Wake::Now;
+        }
+    }
+
     /// The name of the Run that has the older claim to this one's key (`controller::state::keys`).
     fn key_holder(&self, object: &Object) -> Option<String> {
         let key = object.run.spec.idempotency_key.as_ref()?;
@@ -149,6 +170,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
     let entry = proc.entries.iter().find(|e| e.uid == number)?;
     let object = entry.run.latest().cloned()?;
     let choice = proc.choice(s, &object.run, &entry.run.memory);
+    let needs_slot = proc.needs_slot(number);
     let view = proc.view(&choice);
     let workspace = Proc::workspace(s, view);
     let key_holder = proc.key_holder(&object);
@@ -176,6 +198,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
                 namespace_allowed: (view != View::Unknown).then_some(s.world.allowed),
                 memory,
                 key_holder: key_holder.as_deref(),
+                needs_slot,
                 deleted_without_release,
                 stream,
                 call_delay: None,
@@ -189,10 +212,33 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
     Some((object, run, turn))
 }
 
+/// The same, after its claim on a slot is taken in; decided again if it has got one by it.
+fn decide_next(s: &mut State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn)> {
+    let (object, run, turn) = ask(s, slot, number)?;
+    if s.world.limit.is_none() {
+        return Some((object, run, turn));
+    }
+    let proc = s.procs[slot].as_mut()?;
+    proc.entry(number)?.decided = true;
+    let claim = run.claim(&turn);
+    let needed = proc.needs_slot(number).is_some();
+    let name = uid(number);
+    let own = WorkspaceKey::own_default("team");
+    let granted = proc.queues.claim(("team", &name), &own, claim);
+    proc.granted(&granted);
+    properties::order(s, slot, &granted);
+    let proc = s.procs[slot].as_ref()?;
+    let got = needed && proc.needs_slot(number).is_none();
+    if got && matches!(claim, Claim::Wants { .. }) {
+        return ask(s, slot, number);
+    }
+    Some((object, run, turn))
+}
+
 /// A reconcile that finds nothing to do sleeps; one that finds something does it as a step of its own.
 pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     watch::observe(s, slot, number);
-    let Some((object, _, turn)) = ask(s, slot, number) else {
+    let Some((object, _, turn)) = decide_next(s, slot, number) else {
         return;
     };
     let (now, events) = (s.now, s.left.events > 0);
@@ -298,11 +344,16 @@ pub(crate) fn start(s: &mut State, slot: usize) {
         entries: Vec::new(),
         claim: None,
         place: s.left.one_place.then_some(Place::Free),
+        queues: Queues::default(),
+        limit: None,
     });
-    verify(s, slot);
-    for name in 0..2 {
-        watch(s, slot, name);
+    if let Some(proc) = s.procs[slot].as_mut() {
+        for object in s.live.iter().flatten() {
+            proc.queues.expect(&uid(object.uid));
+        }
     }
+    verify(s, slot);
+    watch::list(s, slot);
 }
 
 /// The call for somebody else's Run ends.

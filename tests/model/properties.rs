@@ -4,10 +4,15 @@ mod quiescence;
 mod sending;
 mod status;
 
-use run_operator::api::{intent::IntentRecord, run::DeletionPolicy};
-use run_operator::decide::failure::{Failure, FailureKind, RunView};
+use std::sync::Arc;
 
-use crate::object::{MOVED, Object, SHARED_IDENTITY};
+use run_operator::api::{
+    WorkspaceKey, intent::IntentRecord, run::DeletionPolicy, workspace::RunLimits,
+};
+use run_operator::decide::failure::{Failure, FailureKind, RunView};
+use run_operator::decide::{claims::holds_slot, queue::RunRef};
+
+use crate::object::{MOVED, Object, SHARED_IDENTITY, uid};
 use crate::service;
 use crate::state::{Call, Entry, Home, Packet, Place, Proc, RunState, State, Wake};
 pub(crate) use quiescence::{held, retried, told};
@@ -84,6 +89,10 @@ broken! {
     Untold,
     /// Of the live Runs with one key one is submitted.
     KeyShared,
+    /// No more Runs of a Workspace have a slot than its limit ever allowed, while one process leads.
+    SlotsExceeded,
+    /// A slot goes to no Run while one of a higher priority could go.
+    Overtaken,
     /// From every state, with the faults ended, the object reaches its end in a bounded number of steps.
     NoEnd,
     /// At its end it is quiet.
@@ -101,6 +110,57 @@ const VIOLATIONS: u8 = 5;
 
 /// Patience with a cancellation that shows no end, in seconds.
 const PATIENCE: i64 = 300;
+
+/// Runs that have a slot by their objects.
+fn slots(s: &State) -> usize {
+    let holds = |o: &&Arc<Object>| holds_slot(&o.run) && !s.ghosts[usize::from(o.uid) - 1].unseen;
+    s.live.iter().flatten().filter(holds).count()
+}
+
+/// True if as many Runs are active as the Workspace allows.
+pub(crate) fn full(s: &State) -> bool {
+    s.world
+        .limit
+        .is_some_and(|limit| slots(s) >= usize::from(limit))
+}
+
+/// Checks the limit after an intent was written.
+pub(crate) fn within_limit(s: &mut State) {
+    let highest = s.world.highest.map(usize::from);
+    if highest.is_some_and(|highest| slots(s) > highest) {
+        s.breaks(Broken::SlotsExceeded);
+    }
+}
+
+/// Checks that of the Runs that wait for a slot, or were not decided yet and could be submitted, none has a higher
+/// priority than one that got it.
+pub(crate) fn order(s: &mut State, slot: usize, granted: &[RunRef]) {
+    let Some(proc) = s.procs[slot].as_ref() else {
+        return;
+    };
+    let shown: Vec<_> = (0..2).filter_map(|name| proc.shown(name)).collect();
+    let got: Vec<_> = shown
+        .iter()
+        .filter(|o| granted.iter().any(|(_, run)| **run == *uid(o.uid)))
+        .collect();
+    // Without a limit each that waits would get one.
+    let mut unlimited = proc.queues.clone();
+    let waiting = unlimited.set(
+        &WorkspaceKey::own_default("team"),
+        Some(RunLimits::default()),
+    );
+    let could = |o: &Object| {
+        let decided = proc.entries.iter().any(|e| e.uid == o.uid && e.decided);
+        let open = !o.run.spec.suspended() && !o.run.spec.cancelled() && !o.deleting();
+        let new = matches!(o.run.intent_record(), IntentRecord::Absent) && !o.run.ended();
+        waiting.iter().any(|(_, run)| **run == *uid(o.uid)) || !decided && open && new
+    };
+    let first = got.iter().map(|o| o.run.spec.priority()).min();
+    let mut others = shown.iter().filter(|o| could(o));
+    if first.is_some_and(|first| others.any(|o| o.run.spec.priority() > first)) {
+        s.breaks(Broken::Overtaken);
+    }
+}
 
 /// A request that creates, on its way, may make a run for this object yet.
 fn may_come(s: &State, uid: u8) -> bool {

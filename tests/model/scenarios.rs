@@ -45,6 +45,8 @@ pub(crate) enum User {
     Second,
     /// The same, with a time of creation before the other's although it is created later.
     Elder,
+    /// The same, with a higher priority.
+    Urgent,
     /// A copy of the object by another name, as a restored backup makes it.
     Copy {
         status: bool,
@@ -70,6 +72,8 @@ pub(crate) enum Turn {
     /// The ClusterWorkspace is the default no more.
     Unshared,
     Shared,
+    /// `maxActiveRuns` of the Workspace is this now.
+    Limit(u8),
 }
 
 /// A bounded part of the world.
@@ -96,6 +100,8 @@ pub(crate) struct Scenario {
     pub(crate) loses: bool,
     /// There is a default ClusterWorkspace, and no Workspace at first.
     pub(crate) shared: bool,
+    /// `maxActiveRuns` of the Workspace at first.
+    pub(crate) limit: Option<u8>,
 }
 
 /// No fault, and no action of a person.
@@ -131,6 +137,7 @@ pub(crate) const QUIET: Scenario = Scenario {
     ends: false,
     loses: false,
     shared: false,
+    limit: None,
 };
 
 fn scenario(name: &'static str, budget: Budget) -> Scenario {
@@ -183,6 +190,8 @@ impl Scenario {
                 leaving: false,
                 allowed: true,
                 shared: self.shared.then_some(true),
+                limit: self.limit,
+                highest: self.limit.filter(|_| self.budget.leases == 0),
             },
             left: self.budget,
             ghosts: Vec::new(),

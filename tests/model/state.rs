@@ -90,6 +90,10 @@ pub(crate) struct World {
     pub(crate) allowed: bool,
     /// Whether the ClusterWorkspace is the default; none if ClusterWorkspaces are not served.
     pub(crate) shared: Option<bool>,
+    /// `maxActiveRuns` of the Workspace; none where nothing is limited.
+    pub(crate) limit: Option<u8>,
+    /// The highest that it ever was, where one process leads at a time.
+    pub(crate) highest: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,6 +179,8 @@ pub(crate) struct Ghost {
     pub(crate) forged: bool,
     /// A process without better knowledge read that end (docs/limits.md).
     pub(crate) misled: bool,
+    /// Its intent was written by a process that was gone when the write arrived.
+    pub(crate) unseen: bool,
 }
 
 impl Hash for State {
@@ -193,7 +199,7 @@ impl Hash for State {
                 continue;
             };
             (1_u8, proc.number, proc.view, proc.sessions, proc.suspects).hash(h);
-            (proc.claim, proc.place).hash(h);
+            (proc.claim, proc.place, &proc.queues, proc.limit).hash(h);
             for known in &proc.store {
                 matches!(known, Known::Gone(_)).hash(h);
                 object(&Some(Arc::clone(known.object())), h);

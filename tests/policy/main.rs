@@ -32,6 +32,7 @@ mod messages;
 mod mirror;
 mod pinning;
 mod properties;
+mod queue;
 mod read_retries;
 mod recheck;
 mod refusal;

@@ -72,7 +72,7 @@ fn a_refused_status_is_tried_again_and_does_not_stop_a_cancellation(
     assert!(case.decide().status.is_some());
     let refused = case.next_refused(SENTENCE);
     assert_eq!((refused.decide().status, refused.does()), (None, does));
-    assert_eq!(refused.decide().requeue_at, Some(at(60)));
+    assert!(refused.decide().requeue_at <= Some(at(60)));
     assert!(refused.at(60).decide().status.is_some());
 }
 

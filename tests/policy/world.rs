@@ -88,6 +88,7 @@ impl World {
             step,
             follow,
             events,
+            ..
         } = self.case.next();
         self.events.extend_from_slice(&events);
         let old = self.case.run.status.clone().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The metrics. No label's value names an object other than the operator's Lease, or can be chosen by a user or the
-//! service, which bounds the number of series. A series whose labels are known beforehand starts at zero: a rate is
+//! The metrics. No label's value names an object other than the operator's Lease and the namespaces whose Workspaces have
+//! a limit, or can be chosen by a user or the service, which bounds the number of series. A series whose labels are known beforehand starts at zero: a rate is
 //! correct from the first event on.
 
 use std::borrow::Cow;
@@ -17,7 +17,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::api::{Phase, Reason, WorkspaceKind};
+use crate::api::{Phase, Reason, WorkspaceKey, WorkspaceKind, workspace::RunLimits};
+use crate::decide::queue::Usage;
 use crate::service::{Observer, Operation};
 use crate::util::lock;
 
@@ -72,6 +73,11 @@ const RECONCILE_BUCKETS: [f64; 40] = [
 /// A create waits for the service up to the contract file's limit: usually 30 s.
 const SERVICE_BUCKETS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// From at once to a week.
+const QUEUE_BUCKETS: [f64; 10] = [
+    0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0, 604_800.0,
 ];
 
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
@@ -146,6 +152,12 @@ metrics! {
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
         workspaces_not_ready: Family<Labels<1>, Gauge> = "run_operator_workspaces_not_ready",
             "Workspace objects of either kind that are not Ready, by the condition's reason";
+        active_runs: Family<Labels<2>, Gauge> = "run_operator_workspace_active_runs",
+            "Run objects that have a slot of a Workspace that has a limit and is Ready; a ClusterWorkspace has no namespace";
+        queued_runs: Family<Labels<2>, Gauge> = "run_operator_workspace_queued_runs",
+            "Run objects that wait for a slot of such a Workspace";
+        max_active_runs: Family<Labels<2>, Gauge> = "run_operator_workspace_max_active_runs",
+            "Slots of the Workspaces with maxActiveRuns that are Ready";
         undecodable: Counter = "run_operator_undecodable_objects",
             "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
         vanished: Counter = "run_operator_vanished_runs",
@@ -208,6 +220,8 @@ metrics! {
     times {
         request_seconds: Labels<1>, SERVICE_BUCKETS = "run_operator_service_request_duration_seconds",
             "Time from a call to its end; of an event stream, to its opening";
+        queue_seconds: Labels<2>, QUEUE_BUCKETS = "run_operator_queue_duration_seconds",
+            "Time that a Run waited for a slot until it got one, as seen by this process; of those that waited";
         reconcile_seconds: Labels<1>, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
             "Duration of a reconcile";
     }
@@ -249,6 +263,41 @@ impl Metrics {
 
     pub(crate) fn set_not_ready(&self, counts: &Counts) {
         set_reasons(&self.workspaces_not_ready, counts);
+    }
+
+    /// Sets the gauges of the Workspaces with a limit, summed by kind and namespace.
+    pub(crate) fn set_slots<'a>(&self, of: impl Iterator<Item = (&'a WorkspaceKey, Usage)>) {
+        let families = [&self.active_runs, &self.queued_runs, &self.max_active_runs];
+        for family in families {
+            family.clear();
+        }
+        for (key, usage) in of {
+            let limits = usage.limits.unwrap_or_default();
+            if limits == RunLimits::default() {
+                continue;
+            }
+            self.begin_slots(key);
+            let max = limits.all.unwrap_or_default();
+            for (family, count) in families.iter().zip([usage.active, usage.queued, max]) {
+                family
+                    .get_or_create(&of_workspace(key))
+                    .inc_by(gauge(count));
+            }
+        }
+    }
+
+    /// Begins the series of a Workspace with a limit at zero.
+    pub fn begin_slots(&self, key: &WorkspaceKey) {
+        let of = of_workspace(key);
+        for family in [&self.active_runs, &self.queued_runs, &self.max_active_runs] {
+            family.get_or_create_owned(&of);
+        }
+        self.queue_seconds.get_or_create_owned(&of);
+    }
+
+    pub(crate) fn left_queue(&self, key: &WorkspaceKey, waited: Duration) {
+        let seconds = self.queue_seconds.get_or_create(&of_workspace(key));
+        seconds.observe(waited.as_secs_f64());
     }
 
     fn begin(&self) {
@@ -388,6 +437,14 @@ fn code(status: Option<u16>) -> Cow<'static, str> {
         Some(_) => NO_STATUS.into(),
         None => NO_ANSWER.into(),
     }
+}
+
+fn of_workspace(key: &WorkspaceKey) -> Labels<2> {
+    let namespace = Cow::Owned(key.namespace.clone());
+    [
+        ("kind", key.kind.as_str().into()),
+        ("workspace_namespace", namespace),
+    ]
 }
 
 fn set_reasons(family: &Family<Labels<1>, Gauge>, counts: &Counts) {

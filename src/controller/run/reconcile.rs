@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use kube::{Api, ResourceExt};
 
-use crate::api::{EventReason, Run, RunStatus};
+use crate::api::{EventReason, Run, RunStatus, WorkspaceKey, workspace::RunLimits};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
@@ -24,7 +24,7 @@ use crate::controller::{
 };
 use crate::decide::{
     self, CallDelay, Choice, Effect, EventDraft, Inputs, WorkspaceView, choice, failure::Call,
-    turn::Step,
+    queue::Claim, turn::Step,
 };
 
 use super::{
@@ -63,6 +63,7 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
     if let Known::Active(run) = known {
         version = run.resource_version();
         if left_alone(&entry, version.as_ref()) {
+            ctx.slots(|queues| queues.pass(&entry.uid));
             return Ok(Action::await_change());
         }
     }
@@ -148,6 +149,9 @@ impl Reconcile<'_> {
         let Some(decided) = self.decide() else {
             return Ok(Some(Action::await_change()));
         };
+        if self.takes_slot(&decided) {
+            return Ok(None);
+        }
         let step = &decided.turn.step;
         // 3. Open or close the event stream, and publish the Events of what the status shows.
         streams::follow(ctx, entry, &decided);
@@ -204,6 +208,8 @@ impl Reconcile<'_> {
         // Before the decision: a permit is never used for one that was made before its grant.
         self.permit = entry.take_permit().or(self.permit.take());
         let key_holder = ctx.keys.holder(&run);
+        let has_slot = ctx.has_slot(&entry.uid);
+        let needs_slot = (!has_slot).then(|| kind::limits(ctx, &key));
         let session = workspace.session.as_ref();
         let call_delay = match session.and_then(|session| session.limiter.long_pause()) {
             Some(until) => Some(CallDelay::Paused { until }),
@@ -224,6 +230,7 @@ impl Reconcile<'_> {
                         namespace_allowed,
                         memory,
                         key_holder: key_holder.as_deref(),
+                        needs_slot,
                         deleted_without_release: gone,
                         stream,
                         call_delay,
@@ -244,10 +251,44 @@ impl Reconcile<'_> {
         }
         Some(Decided {
             run,
+            choice,
             key,
             workspace,
             turn,
         })
+    }
+
+    /// Takes in what the Run claims of its Workspace's slots. True if it has got one just now: it is decided again.
+    fn takes_slot(&self, decided: &Decided) -> bool {
+        let (ctx, entry) = (self.ctx, self.entry);
+        // Where it belongs isn't known before the first lists.
+        if decided.choice == Choice::Unknown && !ctx.synced() {
+            return false;
+        }
+        let claim = entry.with(|state| state.run.claim(&decided.turn));
+        let wants = matches!(claim, Claim::Wants { .. });
+        let had = ctx.has_slot(&entry.uid);
+        let run = (&*entry.namespace, &*entry.uid);
+        ctx.slots(|queues| queues.claim(run, &decided.key, claim));
+        let has = ctx.has_slot(&entry.uid);
+        self.measure_wait(&decided.key, wants, has);
+        wants && !had && has
+    }
+
+    /// Measures how long the Run waited for a slot, from the first decision without one.
+    fn measure_wait(&self, key: &WorkspaceKey, wants: bool, has: bool) {
+        let waited = self.entry.with(|state| {
+            if wants && !has {
+                state.queued_since.get_or_insert_with(now);
+                return None;
+            }
+            state.queued_since.take().filter(|_| wants)
+        });
+        let limited = || kind::limits(self.ctx, key) != RunLimits::default();
+        if let Some(since) = waited.filter(|_| limited()) {
+            let waited = Duration::try_from(now().duration_since(since));
+            self.ctx.metrics.left_queue(key, waited.unwrap_or_default());
+        }
     }
 
     fn choice(&self, run: &Run) -> Choice {
@@ -271,6 +312,7 @@ impl Reconcile<'_> {
             }
             Some(Known::Ended(_)) => {
                 ctx.tracked_runs.forget(&entry.uid);
+                ctx.slots(|queues| queues.leave(&entry.uid));
                 return None;
             }
             // It was requested when it changed.

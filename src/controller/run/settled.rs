@@ -103,6 +103,7 @@ fn settled_run(ctx: &Context, run: &Run) -> Option<EndedRun> {
             namespace_allowed: None,
             memory,
             key_holder: None,
+            needs_slot: None,
             deleted_without_release: false,
             stream: Stream::Closed,
             call_delay: None,

@@ -18,7 +18,7 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
 };
 use crate::decide::{
-    Effect, RefusedWrite,
+    Choice, Effect, RefusedWrite,
     claims::begins_submission,
     delays,
     turn::{Outcome, Step, Turn},
@@ -42,6 +42,7 @@ pub(crate) enum Found {
 
 pub(crate) struct Decided {
     pub(crate) run: Arc<Run>,
+    pub(crate) choice: Choice,
     pub(crate) key: WorkspaceKey,
     pub(crate) workspace: Arc<WorkspaceState>,
     pub(crate) turn: Turn,
@@ -140,8 +141,12 @@ pub(crate) async fn change(
     };
     // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
     // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
-    if claims && written.as_ref().is_err_and(WriteError::not_written) {
+    let unwritten = written.as_ref().is_err_and(WriteError::not_written);
+    if claims && unwritten {
         ctx.keys.unclaim(&entry.uid);
+    }
+    if matches!(effect, Effect::WriteIntent { .. }) && written.is_err() && !unwritten {
+        entry.with(|state| state.run.intent_unheard());
     }
     let error = match written {
         Ok(outcome) => {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::{sync::Notify, task::AbortHandle};
 
@@ -41,6 +42,8 @@ pub struct State {
     pub panicked_at_version: Option<String>,
     /// The place in the queue for a call, or the permit that was granted for it.
     pub place: Option<Queued<CallPermit>>,
+    /// Time since which it waits for a slot of its Workspace.
+    pub queued_since: Option<Timestamp>,
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
@@ -85,6 +88,7 @@ impl TrackedRuns {
                 streaming: Stream::Closed,
                 panicked_at_version: None,
                 place: None,
+                queued_since: None,
                 write_failures: 0,
                 conflicts: 0,
             };

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::api::{
     AnyWorkspace, ClusterWorkspace, Workspace, WorkspaceKey, WorkspaceKind, WorkspaceSpec,
-    workspace::is_default,
+    workspace::{RunLimits, is_default},
 };
 use crate::controller::{
     apiserver::{Maybe, Object, find},
@@ -98,6 +98,23 @@ pub(crate) fn by_rule(ctx: &Context, namespace: &str) -> Choice {
     choice::by_rule(own, ctx.config.cluster_workspaces.then_some(defaults))
 }
 
+/// How many of its Runs may be active; any number if the store lacks it, or it can't be read.
+pub(crate) fn limits(ctx: &Context, key: &WorkspaceKey) -> RunLimits {
+    fn of<K: AnyWorkspace>(found: Option<&Maybe<K>>) -> RunLimits {
+        let found = found.and_then(Maybe::good);
+        found
+            .map(|workspace| workspace.limits())
+            .unwrap_or_default()
+    }
+    let (caches, namespace, name) = (&ctx.caches, &key.namespace, &key.name);
+    match key.kind {
+        WorkspaceKind::Workspace => of(find(&caches.workspaces, namespace, name).as_deref()),
+        WorkspaceKind::ClusterWorkspace => {
+            of(find(&caches.cluster_workspaces, "", name).as_deref())
+        }
+    }
+}
+
 /// Hands over the spec of a Workspace: none if the store lacks it, or it can't be read.
 pub(crate) fn with_rules<T>(
     ctx: &Context,
@@ -177,23 +194,23 @@ mod tests {
         vec![store]
     }
 
-    fn default(name: &str, spec: Value) -> Value {
+    fn default(name: &str, spec: &Value) -> Value {
         let annotations = json!({names::IS_DEFAULT_ANNOTATION: "true"});
         json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec})
     }
 
     fn good() -> Value {
-        default("good", json!({"namespaceSelector": {}}))
+        default("good", &json!({"namespaceSelector": {}}))
     }
 
     fn leaving() -> Value {
-        let mut leaving = default("leaving", json!({"namespaceSelector": {}}));
+        let mut leaving = default("leaving", &json!({"namespaceSelector": {}}));
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         leaving
     }
 
     fn unreadable() -> Value {
-        default("unreadable", json!({"namespaceSelector": "all"}))
+        default("unreadable", &json!({"namespaceSelector": "all"}))
     }
 
     fn one(name: &str) -> Choice {

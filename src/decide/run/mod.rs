@@ -51,7 +51,10 @@ fn hold_status(facts: &Facts<'_>, decision: &mut Decision) {
     let Some(refused) = refused.filter(|refused| refused.again > facts.now) else {
         return;
     };
-    if decision.status_due(facts.run, facts.deleted_without_release).is_none() {
+    if decision
+        .status_due(facts.run, facts.deleted_without_release)
+        .is_none()
+    {
         return;
     }
     let known = facts.status().run_id.is_some();

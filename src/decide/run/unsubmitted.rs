@@ -5,6 +5,7 @@ use crate::api::{
     intent::IntentRecord,
     limits::MAX_OBJECT,
     status::{Refusal, ResolvedWorkspace},
+    workspace::RunLimits,
 };
 use crate::decide::{
     choice::Choice,
@@ -98,7 +99,7 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
         return blocked(facts, messages::workspace_ambiguous(facts, names));
     }
     let session = match facts.workspace {
-        WorkspaceView::Unknown => return Decision::quiet(),
+        WorkspaceView::Unknown => return Decision::quiet().wants_slot(begins(facts)),
         WorkspaceView::Missing if facts.deleting() => {
             return blocked(facts, messages::workspace_deleted(facts));
         }
@@ -108,7 +109,9 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
             return blocked(facts, why).requeue_at(forgotten);
         }
         // A namespace sees nothing of a Workspace before it is known to be allowed, unless the Workspace can't be read.
-        view if facts.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
+        view if facts.namespace_allowed.is_none() && !invalid(view) => {
+            return Decision::quiet().wants_slot(begins(facts));
+        }
         WorkspaceView::NotReady {
             reason,
             message,
@@ -122,17 +125,25 @@ fn with_workspace(facts: &Facts<'_>) -> Decision {
                 let why = messages::workspace_not_ready(facts, *reason, message);
                 pending(facts, why)
             };
-            return decision.requeue_at(forgotten.into_iter().chain(shown_at).min());
+            let again = forgotten.into_iter().chain(shown_at).min();
+            return decision.requeue_at(again).wants_slot(begins(facts));
         }
         WorkspaceView::Ready(session) => session,
     };
     if let Some(why) = held_back(facts, session) {
-        return pending(facts, why);
+        return pending(facts, why).wants_slot(begins(facts));
     }
     match facts.own_intent() {
-        Some(intent) => submit(facts, intent, session),
-        None => submit_new(facts, session),
+        Some(intent) if !begins(facts) => submit(facts, intent, session),
+        _ => submit_new(facts, session),
     }
+}
+
+/// Whether the next POST is under a new intent: nothing was sent, or it is proved that no run was made.
+fn begins(facts: &Facts<'_>) -> bool {
+    facts.own_intent().is_none_or(|intent| {
+        facts.not_created() && (facts.new_retry() || facts.key_may_be_forgotten(intent))
+    })
 }
 
 fn invalid(view: &WorkspaceView) -> bool {
@@ -207,11 +218,16 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         return blocked(facts, messages::key_in_use(facts, holder))
             .requeue_at(later(facts.now, facts.settings.poll_max));
     }
-    if let Some(paused) = paused(facts) {
-        // As long as there is no intent, the Run can still be suspended.
-        return paused;
+    if let Some(limits) = facts.needs_slot {
+        // Without a limit it gets its slot at once.
+        let limited = limits != RunLimits::default();
+        let waits = limited.then(|| pending(facts, messages::queued(facts, limits)));
+        return waits.unwrap_or_default().wants_slot(true);
     }
-    write_intent(facts, new_intent(facts, &session.resolved), true)
+    // As long as there is no intent, the Run can still be suspended.
+    let next = paused(facts);
+    next.unwrap_or_else(|| write_intent(facts, new_intent(facts, &session.resolved), true))
+        .wants_slot(true)
 }
 
 fn breach<'a>(facts: &Facts<'a>) -> Option<Breach<'a>> {
@@ -260,10 +276,6 @@ fn finalizer_required(facts: &Facts<'_>) -> bool {
 }
 
 fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
-    let retry = facts.new_retry();
-    if facts.not_created() && (retry || facts.key_may_be_forgotten(intent)) {
-        return submit_new(facts, session);
-    }
     if let Some((reason, pinned)) = moved(facts, session) {
         let why = messages::elsewhere(facts, reason, pinned, session);
         let forgotten = (!facts.not_created()).then(|| facts.when(facts.key_forgotten_at(intent)));
@@ -278,7 +290,7 @@ fn submit(facts: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
         return blocked(facts, messages::not_allowed(facts, &breach));
     }
     let unheld = finalizer_required(facts) && !facts.has_finalizer();
-    if retry || unheld || !facts.owned_by_this_process(intent) {
+    if facts.new_retry() || unheld || !facts.owned_by_this_process(intent) {
         return take_over(facts, intent);
     }
     match waits_for_retry(facts) {

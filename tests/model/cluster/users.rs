@@ -52,20 +52,31 @@ fn copy(s: &mut State, of: &Object, status: bool) {
     s.ghosts[1].copied_wish = wish;
 }
 
+/// Creates an object, if the person does that and may.
+fn creates(s: &mut State, user: User, spec: &serde_json::Value) -> bool {
+    let name = usize::from(user != User::Recreate);
+    let mut new = Object::fresh(spec, 0, name);
+    let born = match user {
+        User::Recreate | User::Second => s.now,
+        User::Elder => s.now - 1,
+        User::Urgent => {
+            new.spec.priority = Some(1);
+            s.now
+        }
+        _ => return false,
+    };
+    let may = s.live[name].is_none() && s.ghosts.len() < 2;
+    if may {
+        create_born(s, name, new, born);
+    }
+    may
+}
+
 /// Carries out an action of a person.
 pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
     let first = s.live[0].clone();
-    match user {
-        User::Recreate if first.is_none() && s.ghosts.len() < 2 => {
-            return create(s, 0, Object::fresh(spec, 0, 0));
-        }
-        User::Second if s.live[1].is_none() && s.ghosts.len() < 2 => {
-            return create(s, 1, Object::fresh(spec, 0, 1));
-        }
-        User::Elder if s.live[1].is_none() && s.ghosts.len() < 2 => {
-            return create_born(s, 1, Object::fresh(spec, 0, 1), s.now - 1);
-        }
-        _ => {}
+    if creates(s, user, spec) {
+        return;
     }
     let Some(object) = first else {
         return;

@@ -5,7 +5,7 @@ use run_operator::api::{Phase, run::DeletionPolicy};
 use super::Way;
 use crate::cluster;
 use crate::object::Object;
-use crate::properties::{Broken, retried, settled, told};
+use crate::properties::{Broken, full, retried, settled, told};
 use crate::state::{Fair, Ghost, State, Wake};
 
 /// Goes on with what is asked next, where nothing is wrong.
@@ -50,7 +50,7 @@ fn wrong(s: &State, object: &Object) -> Option<Broken> {
         return None;
     }
     let ended = status.phase.is_some_and(Phase::terminal);
-    let explained = is("Stalled") || says("Suspended");
+    let explained = is("Stalled") || says("Suspended") || says("Queued") && full(s);
     if !ended && !explained || ended && object.held() && !says("RunNotFound") {
         return Some(Broken::NoEnd);
     }

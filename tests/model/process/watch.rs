@@ -9,11 +9,28 @@ use run_operator::decide::{
 };
 
 use super::{look, look_all};
-use crate::object::{Object, Remembered, at};
+use crate::object::{Object, Remembered, at, uid};
 use crate::state::{Cancelled, Entry, Known, Proc, State, Wake};
 
 /// The watch delivers the newest version of an object, or its deletion.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
+    let shown = show(s, slot, name);
+    if shown {
+        // Another Run's key may be free now.
+        look_all(s, slot);
+    }
+    shown
+}
+
+/// A process's first list.
+pub(super) fn list(s: &mut State, slot: usize) {
+    for name in 0..2 {
+        show(s, slot, name);
+    }
+    look_all(s, slot);
+}
+
+fn show(s: &mut State, slot: usize, name: usize) -> bool {
     let seen = s.live[name].clone();
     let Some(proc) = s.procs[slot].as_mut() else {
         return false;
@@ -32,8 +49,6 @@ pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
             proc.entries.push(Entry::new(seen));
         }
     }
-    // Another Run's key may be free now.
-    look_all(s, slot);
     true
 }
 
@@ -78,6 +93,7 @@ impl Entry {
             streaming: false,
             wake: Wake::Now,
             waits: false,
+            decided: false,
             ended: false,
             refused: 0,
             cancel: Cancelled::No,
@@ -107,6 +123,8 @@ pub(super) fn forget(proc: &mut Proc, number: u8) {
     proc.knows(number, None);
     proc.entries.retain(|e| e.uid != number);
     proc.claim = proc.claim.filter(|c| *c != number);
+    let granted = proc.queues.leave(&uid(number));
+    proc.granted(&granted);
 }
 
 /// The next event of the stream after the received ones, or the first one again.

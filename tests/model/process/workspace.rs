@@ -1,7 +1,7 @@
 //! A process's check of the Workspace, and the removal of one that is being deleted.
 
 use run_operator::{
-    api::{Reason, WorkspaceKey},
+    api::{Reason, WorkspaceKey, workspace::RunLimits},
     decide::claims::{may_use, needs_workspace, pinned_elsewhere},
 };
 
@@ -70,17 +70,29 @@ pub(crate) fn verify(s: &mut State, slot: usize) -> bool {
         return false;
     };
     let found = truth(s, proc);
-    if found == proc.view && !proc.suspects {
+    let limit = s.world.limit;
+    if found == proc.view && !proc.suspects && limit == proc.limit {
         return false;
     }
     let Some(proc) = s.procs[slot].as_mut() else {
         return false;
     };
+    proc.limit = limit;
     proc.suspects = false;
     if let View::Ready { session, .. } = found {
         proc.sessions = proc.sessions.max(session);
     }
     proc.view = found;
+    let open = matches!(found, View::Ready { holds: None, .. });
+    let limits = RunLimits {
+        all: limit.map(usize::from),
+        per_namespace: None,
+    };
+    if limit.is_some() {
+        let own = WorkspaceKey::own_default("team");
+        let granted = proc.queues.set(&own, open.then_some(limits));
+        proc.granted(&granted);
+    }
     for entry in &mut proc.entries {
         entry.streaming = false;
     }

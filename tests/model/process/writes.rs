@@ -10,7 +10,7 @@ use run_operator::{
     },
 };
 
-use super::{Fate, ask, calls::send, look, watch};
+use super::{Fate, calls::send, decide_next, look, watch};
 use crate::cluster::{self, Refused};
 use crate::object::{Object, report_context};
 use crate::state::{Op, State, Wake, Write};
@@ -31,7 +31,7 @@ struct Doing {
 /// Carries out the next step for one object, as `src/controller/run/reconcile.rs` does.
 pub(crate) fn step(s: &mut State, slot: usize, number: u8, fate: Fate) {
     watch::observe(s, slot, number);
-    let Some((object, run, turn)) = ask(s, slot, number) else {
+    let Some((object, run, turn)) = decide_next(s, slot, number) else {
         return;
     };
     let entry = s.procs[slot].as_mut().and_then(|p| p.entry(number));
@@ -116,11 +116,13 @@ impl Doing {
             op,
         };
         if self.fate == Fate::Late {
+            self.unheard(s, &write);
             s.writes.push(write);
             return;
         }
         let answer = cluster::execute(s, &write);
         if self.fate == Fate::Unheard {
+            self.unheard(s, &write);
             return;
         }
         let again = Wake::At(s.now + AFTER_REFUSAL);
@@ -148,6 +150,13 @@ impl Doing {
             }
         };
         self.took(s, step, outcome);
+    }
+
+    fn unheard(self, s: &mut State, write: &Write) {
+        let entry = s.procs[self.slot].as_mut().and_then(|p| p.entry(self.uid));
+        if let Some(entry) = entry.filter(|_| matches!(write.op, Op::Intent(_))) {
+            entry.run.intent_unheard();
+        }
     }
 
     fn took(self, s: &mut State, step: &Step, outcome: Outcome<Object>) {

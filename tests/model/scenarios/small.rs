@@ -61,6 +61,7 @@ pub(super) fn all() -> Vec<Scenario> {
         runs(),
         deletions(),
         busy(),
+        limits(),
     ]
     .concat()
 }
@@ -146,6 +147,65 @@ fn busy() -> Vec<Scenario> {
             .people(&[Strip, Delete, Recreate])
             .lossy()
             .with(|b| b.lists = 1),
+    ]
+}
+
+/// `maxActiveRuns` holds one of two Runs.
+fn limits() -> Vec<Scenario> {
+    use User::{Cancel, Delete, Elder, Retry, Second, Suspend, Urgent};
+    let limit = |name, limit| Scenario {
+        limit: Some(limit),
+        ..world(name)
+    };
+    vec![
+        limit("limit, ended", 1)
+            .people(&[Second])
+            .with(|b| b.runs = 1),
+        limit("limit, crash", 1)
+            .people(&[Second])
+            .with(|b| b.crashes = 1),
+        limit("limit, more urgent, crash", 1)
+            .people(&[Urgent])
+            .with(|b| (b.crashes, b.runs) = (1, 1)),
+        limit("limit, elder, suspended", 1).people(&[Suspend, Elder, User::Resume]),
+        limit("limit, a write lost", 1)
+            .people(&[Second])
+            .with(|b| b.writes = 1),
+        limit("limit, suspended, a write lost", 1)
+            .people(&[Second, Suspend])
+            .with(|b| b.writes = 1),
+        limit("limit, resumed, disallowed, a write lost", 1)
+            .people(&[Suspend, Second, User::Resume])
+            .turned(&[Turn::Disallow, Turn::Allow])
+            .with(|b| (b.writes, b.turns) = (1, 2)),
+        limit("limit, crash, a write lost", 1)
+            .people(&[Second])
+            .with(|b| (b.crashes, b.writes) = (1, 1)),
+        limit("limit, a call lost", 1).people(&[Second]).lossy(),
+        limit("limit, deleted", 1).people(&[Second, Delete]),
+        limit("limit, cancelled", 1).people(&[Second, Cancel]),
+        limit("limit, 403, retried", 1)
+            .people(&[Second, Retry(1)])
+            .answered(&[Answer::Forbidden]),
+        limit("limit, listed", 1)
+            .people(&[Second])
+            .with(|b| (b.lists, b.runs) = (1, 1)),
+        limit("limit raised", 1)
+            .people(&[Second])
+            .turned(&[Turn::Limit(2)]),
+        limit("limit lowered", 2)
+            .people(&[Second])
+            .turned(&[Turn::Limit(0)]),
+        limit("limit 0", 0).people(&[Second, Delete]),
+        limit("limit, held", 1)
+            .people(&[Second])
+            .turned(&[Turn::Holds]),
+        limit("limit, Workspace deleted", 1)
+            .people(&[Second])
+            .turned(&[Turn::WorkspaceLeaves]),
+        limit("limit, two leaders", 1)
+            .people(&[Second])
+            .with(|b| b.leases = 1),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use run_operator::api::Reason;
-use run_operator::decide::turn::TrackedRun;
+use run_operator::decide::{queue::Queues, turn::TrackedRun};
 
 use crate::object::{Object, Remembered};
 
@@ -24,6 +24,9 @@ pub(crate) struct Proc {
     pub(crate) claim: Option<u8>,
     /// The place for calls of the Workspace, if there are not enough of them.
     pub(crate) place: Option<Place>,
+    /// Slots of the Workspace, and `maxActiveRuns` as last seen; only where it is limited.
+    pub(crate) queues: Queues,
+    pub(crate) limit: Option<u8>,
 }
 
 /// The only place for calls.
@@ -130,6 +133,7 @@ pub(crate) enum View {
 }
 
 /// A process's state for one object, as in `src/controller/state/runs.rs`.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) uid: u8,
@@ -139,6 +143,8 @@ pub(crate) struct Entry {
     pub(crate) wake: Wake,
     /// It waits for a place for its call.
     pub(crate) waits: bool,
+    /// It was decided once.
+    pub(crate) decided: bool,
     /// It saw or wrote the end.
     pub(crate) ended: bool,
     /// The session of the latest 401; 0 for none.

@@ -28,6 +28,7 @@ impl Case {
             namespace_allowed: self.namespace_allowed,
             memory: &self.tracked.memory,
             key_holder: self.key_holder.as_deref(),
+            needs_slot: self.needs_slot,
             deleted_without_release: self.tracked.deleted(),
             stream: self.stream,
             call_delay: self.call_delay,

@@ -15,6 +15,7 @@ use run_operator::{
         intent::End,
         run::DeletionPolicy,
         status::{Refusal, ResolvedWorkspace},
+        workspace::RunLimits,
     },
     decide::{
         CallDelay, Choice, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, choice,
@@ -57,6 +58,7 @@ pub(crate) struct Case {
     /// Its process has forgotten it.
     pub(crate) forgotten: bool,
     pub(crate) key_holder: Option<String>,
+    pub(crate) needs_slot: Option<RunLimits>,
     pub(crate) stream: Stream,
     pub(crate) call_delay: Option<CallDelay>,
     pub(crate) settings: Settings,
@@ -121,6 +123,7 @@ impl Case {
             deleted: false,
             forgotten: false,
             key_holder: None,
+            needs_slot: None,
             stream: Stream::Closed,
             call_delay: None,
             settings: Settings {

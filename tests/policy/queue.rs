@@ -1,0 +1,106 @@
+//! Runs that wait for a slot of their Workspace: what they show, and which of them could be submitted.
+
+use rstest::rstest;
+use run_operator::{
+    api::{Phase, WorkspaceSpec, workspace::RunLimits},
+    decide::{WorkspaceView, claims::holds_slot},
+};
+
+use crate::support::{Case, condition, lost, not_ready, problem, view};
+
+/// `needs_slot` as it is while it has none of the slots.
+fn queued(case: Case, all: Option<usize>, per_namespace: Option<usize>) -> Case {
+    Case {
+        needs_slot: Some(RunLimits { all, per_namespace }),
+        ..case
+    }
+}
+
+fn full(case: Case) -> Case {
+    queued(case, Some(10), None)
+}
+
+fn message(case: &Case) -> String {
+    let status = case.settled();
+    let ready = status.conditions.into_iter().find(|c| c.type_ == "Ready");
+    let ready = ready.unwrap();
+    assert_eq!(ready.reason, "Queued");
+    ready.message
+}
+
+/// Proves: P-slots
+#[test]
+fn a_run_without_a_slot_shows_that_it_waits_and_goes_on_when_it_has_one() {
+    let case = full(Case::new()).settle();
+    assert_eq!((case.does(), case.decide().requeue_at), ("nothing", None));
+    let holds = |kind| condition(&case.settled(), kind).map(|c| c.0);
+    assert_eq!(holds("Reconciling").as_deref(), Some("True"));
+    assert_eq!(
+        (holds("Stalled"), case.settled().phase),
+        (None, Some(Phase::Pending))
+    );
+    assert_eq!(
+        message(&case),
+        "Waiting for other Runs of the Workspace default in namespace team to end: as many are active as it allows: \
+         10 in all (spec.maxActiveRuns). This Run is submitted automatically, in the order of priority and age."
+    );
+    let has = Case {
+        needs_slot: None,
+        ..case
+    };
+    assert_eq!(has.does(), "intent");
+}
+
+#[rstest]
+#[case::held(Some(0), None, "spec.maxActiveRuns there is 0")]
+#[case::shared(
+    Some(10),
+    Some(4),
+    "10 in all (spec.maxActiveRuns), 4 of a namespace (spec.maxActiveRunsPerNamespace)"
+)]
+#[case::by_namespace(None, Some(4), ": 4 of a namespace")]
+fn the_message_has_the_limits(
+    #[case] all: Option<usize>,
+    #[case] per_namespace: Option<usize>,
+    #[case] says: &str,
+) {
+    let message = message(&queued(Case::new(), all, per_namespace));
+    assert!(message.contains(says), "{message}");
+}
+
+fn forbidden() -> Case {
+    Case::new().mine().posted(Err(problem(403, "no"))).settle()
+}
+
+/// Only Runs that could be submitted stand in the queue, as far as their own state goes.
+/// Proves: P-slots
+#[rstest]
+#[case::fresh(Case::new(), true)]
+#[case::workspace_not_known(Case::new().view(WorkspaceView::Unknown), true)]
+#[case::workspace_not_ready(Case::new().view(not_ready()), true)]
+#[case::workspace_missing(Case::new().view(WorkspaceView::Missing), false)]
+#[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), false)]
+#[case::cancelled(Case::new().spec(|s| s.cancel = Some(true)), false)]
+#[case::deleted(Case::new().finalizer().deleting(), false)]
+#[case::not_allowed(Case::new().allowed(Some(false)), false)]
+#[case::against_the_rules(
+    Case::new().rules(|r: &mut WorkspaceSpec| r.allowed_providers = Some(Vec::new())), false)]
+#[case::key_held(Case { key_holder: Some("elder".into()), ..Case::new() }, false)]
+#[case::refused(forbidden(), false)]
+#[case::refused_and_retried(forbidden().retry("1"), true)]
+fn a_run_stands_in_the_queue(#[case] case: Case, #[case] stands: bool) {
+    assert!(!holds_slot(&case.run));
+    assert_eq!(full(case).decide().wants_slot, stands);
+}
+
+/// Proves: P-slots
+#[rstest]
+#[case::announced(Case::new().mine(), "submit")]
+#[case::announced_by_an_earlier_process(Case::new().intent("earlier", 1), "intent")]
+#[case::in_doubt(Case::new().mine().posted(Err(lost())).at(60), "submit")]
+#[case::submitted(Case::new().submitted("running"), "refresh")]
+#[case::deleted(Case::new().submitted("running").got(Ok(view("running"))).deleting(), "cancel")]
+fn a_run_that_may_have_a_run_has_a_slot_and_waits_for_none(#[case] case: Case, #[case] does: &str) {
+    assert!(holds_slot(&case.run));
+    assert_eq!(full(case).does(), does);
+}
