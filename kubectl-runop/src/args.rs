@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use run_operator::api::limits::MAX_PRIORITY;
 use run_operator::checks::Trial;
 
 /// Submits, shows, explains, awaits and changes Runs, and finds what prevents them, with your own kubeconfig and
@@ -77,6 +78,7 @@ pub enum Command {
     ///
     /// The order: what waits for a person, what waits for something else, what is shown from an old answer, what is
     /// at work, what failed, what ended otherwise; the newest first in each. `kubectl get runs` prints the objects.
+    /// `Queued (3 of 12)` has the place among the Runs that wait for a slot of their Workspace, if all can be listed.
     List(ListArgs),
     /// Explains one Run: its state, the cause, and what to do about it.
     ///
@@ -158,6 +160,11 @@ pub struct SubmitArgs {
     /// The Workspace: NAME, or ClusterWorkspace/NAME. Unset: the default of the namespace.
     #[arg(long, value_parser = given(), value_name = "[KIND/]NAME")]
     pub workspace: Option<String>,
+
+    /// The place among the Runs that wait for a slot of the Workspace (maxActiveRuns): the highest goes first, -1000 to
+    /// 1000. Unset: 0.
+    #[arg(long, value_parser = priority, allow_negative_numbers = true, value_name = "N")]
+    pub priority: Option<i32>,
 
     /// Prints what would be submitted: `client` makes no request, `server` has the API server check it. Stores nothing.
     #[arg(long, value_name = "WHERE", conflicts_with = "waits")]
@@ -502,6 +509,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     let span: Result<jiff::SignedDuration, _> = text.parse();
     let duration = span.ok().and_then(|span| Duration::try_from(span).ok());
     duration.ok_or_else(|| "write a number with ms, s, m or h, such as 500ms or 5m".to_owned())
+}
+
+fn priority(text: &str) -> Result<i32, String> {
+    let priority: Option<i32> = text.parse().ok();
+    let priority = priority.filter(|n| (-MAX_PRIORITY..=MAX_PRIORITY).contains(n));
+    priority.ok_or_else(|| format!("write a number from -{MAX_PRIORITY} to {MAX_PRIORITY}"))
 }
 
 /// Takes `train` and, as kubectl prints it, `run.run-operator.dev/train`.

@@ -9,7 +9,8 @@ use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, Post
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use run_operator::api::{self, EventReason, Reason, WorkspaceSpec, names};
+use run_operator::api::workspace::RunLimits;
+use run_operator::api::{self, EventReason, Reason, WorkspaceKey, WorkspaceSpec, names};
 use run_operator::checks::{
     Check, Deployed, Finding, NO_ANSWER, Refused, Target, Verdict, api_server, at_work, bounded,
     is_good, pages, report, workspaces,
@@ -22,6 +23,7 @@ use crate::contract;
 use crate::error::{End, ToolError};
 use crate::explain::{Severity, severity};
 use crate::print::out;
+use crate::queue::{self, Line};
 use crate::run::Run;
 
 /// Name of the Run that is applied and not stored, and its field manager.
@@ -30,6 +32,7 @@ const PLURALS: [&str; 3] = ["runs", "workspaces", "clusterworkspaces"];
 
 const RUN_ACCEPTED: Check = Check::new("cluster.run", "a Run would be accepted");
 const NAMES_ARE_OURS: Check = Check::new("cluster.names", "the names runs and workspaces are ours");
+const LIMIT_FITS: Check = Check::new("workspaces.limits", "the limit of active Runs fits");
 const NONE_STALLED: Check = Check::new("runs.stalled", "no Run waits for a person");
 const STATES_MAPPED: Check = Check::new("runs.states", "each run's state is mapped");
 const WRITES_TAKEN: Check = Check::new("runs.writes", "the operator's writes are taken");
@@ -132,6 +135,7 @@ pub(crate) async fn in_cluster(
     let known = deployed.as_ref().ok().and_then(Option::as_ref);
     let seen = workspaces(client, namespace, known, !apply).await;
     findings.extend(seen.findings);
+    findings.extend(limits(cluster, &seen.limited).await);
     findings.extend(of_runs(cluster).await);
     findings.push(refused_writes(cluster).await);
     findings.push(at_work(client, place, name).await);
@@ -208,6 +212,48 @@ async fn other_groups(client: &Client) -> Finding {
     let todo = "Name the group in commands, as in `kubectl get runs.run-operator.dev`.";
     let saw = format!("There are {}, too.", others.join(" and "));
     NAMES_ARE_OURS.finding(Verdict::Warn, saw, Some(todo))
+}
+
+/// A finding for each Workspace that limits its active Runs.
+async fn limits(cluster: &Cluster, limited: &[(WorkspaceKey, RunLimits)]) -> Vec<Finding> {
+    if limited.is_empty() {
+        return Vec::new();
+    }
+    let is_shared = limited.iter().any(|(key, _)| key.namespace.is_empty());
+    let seen = match queue::seen(cluster, is_shared).await {
+        Ok(seen) => seen,
+        Err(refused) => {
+            let what = format!("list the Runs of {}", cluster.namespace);
+            return vec![LIMIT_FITS.unread(&refused, &what)];
+        }
+    };
+    let (lines, none) = (queue::lines(&seen.runs), Line::default());
+    let finding = |(key, limits): &(WorkspaceKey, RunLimits)| {
+        let line = lines.get(key).unwrap_or(&none);
+        let (kind, name, usage) = (key.kind, &key.name, seen.usage(key, line, *limits));
+        let each = limits.per_namespace;
+        let each = each.map(|max| format!("; at most {max} of a namespace"));
+        let saw = format!("{kind} {name}: {usage}{}.", each.unwrap_or_default());
+        match misfit(*limits, line.waiting.len()) {
+            None => LIMIT_FITS.ok(saw),
+            todo => LIMIT_FITS.finding(Verdict::Warn, saw, todo),
+        }
+    };
+    limited.iter().map(finding).collect()
+}
+
+/// What to do about limits that hold every Run, or one that has no effect.
+fn misfit(limits: RunLimits, queued: usize) -> Option<&'static str> {
+    let RunLimits { all, per_namespace } = limits;
+    if queued > 0 && [all, per_namespace].contains(&Some(0)) {
+        Some("A limit of 0 holds every Run: raise it.")
+    } else if per_namespace.zip(all).is_some_and(|(each, all)| each > all) {
+        Some(
+            "spec.maxActiveRunsPerNamespace is above spec.maxActiveRuns and has no effect: lower it.",
+        )
+    } else {
+        None
+    }
 }
 
 async fn of_runs(cluster: &Cluster) -> [Finding; 2] {
@@ -376,5 +422,32 @@ fn allow_list(deployed: &Deployed, specs: &[WorkspaceSpec]) -> Finding {
         ALLOW_LIST.ok(format!("By the operator's flags: {}.", all.join(", ")))
     } else {
         ALLOW_LIST.fail(format!("These are not: {}.", refused.join(", ")), allow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::used(Some(10), Some(4), 3, None)]
+    #[case::held_and_nobody_waits(Some(0), None, 0, None)]
+    #[case::held(Some(0), None, 1, Some("A limit of 0"))]
+    #[case::each_namespace_held(None, Some(0), 1, Some("A limit of 0"))]
+    #[case::of_no_effect(Some(4), Some(10), 0, Some("spec.maxActiveRunsPerNamespace is above"))]
+    fn a_limit_that_holds_all_or_has_no_effect_is_told(
+        #[case] all: Option<usize>,
+        #[case] per_namespace: Option<usize>,
+        #[case] queued: usize,
+        #[case] expected: Option<&str>,
+    ) {
+        let told = misfit(RunLimits { all, per_namespace }, queued);
+        assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
+        assert!(
+            told.unwrap_or_default()
+                .starts_with(expected.unwrap_or_default())
+        );
     }
 }

@@ -90,6 +90,9 @@ pub(crate) fn retry_is_pointless(run: &Run) -> Option<String> {
     if run.metadata.deletion_timestamp.is_some() {
         return Some("It is being deleted.".to_owned());
     }
+    if run.manager().is_some() {
+        return Some("Another controller runs it, which its spec.managedBy names.".to_owned());
+    }
     if run.ended() {
         return Some("It has ended. Create a new Run to run it again.".to_owned());
     }

@@ -12,6 +12,7 @@ mod error;
 mod explain;
 mod list;
 mod print;
+mod queue;
 pub mod remedy;
 mod run;
 mod submit;

@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{begun, between, severity};
 use crate::print::{out, table};
+use crate::queue::{self, Seen};
 use crate::run::Run;
 
 pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolError> {
@@ -46,22 +47,29 @@ pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolE
         let heads = namespace.into_iter().chain(heads).map(str::to_owned);
         let mut rows: Vec<Vec<String>> = vec![heads.collect()];
         let now = wall();
-        rows.extend(runs.iter().map(|run| {
+        let seen = Seen {
+            runs,
+            everywhere: args.all_namespaces,
+        };
+        let places = queue::places(cluster, &seen, args.selector.is_some()).await;
+        rows.extend(seen.runs.iter().map(|run| {
             let namespace = args.all_namespaces.then(|| run.namespace().to_owned());
-            namespace.into_iter().chain(row(run, now)).collect()
+            let row = row(run, places.get(run.uid()), now);
+            namespace.into_iter().chain(row).collect()
         }));
         out(&table(&rows))?;
     }
     Ok(End::Succeeded)
 }
 
-fn row(run: &Run, now: Timestamp) -> [String; 6] {
+fn row(run: &Run, place: Option<&String>, now: Timestamp) -> [String; 6] {
     let status = run.status.as_ref();
     let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
     let reason = match &run.unreadable {
         Some(_) => Some("RunInvalid"),
         None => run.condition().map(|condition| condition.reason.as_str()),
     };
+    let place = place.map(|place| format!(" ({place})"));
     let created = run.metadata.creation_timestamp.as_ref();
     let end = status.and_then(|status| status.completion_time.as_ref());
     let duration = begun(run).map(|begun| between(begun, end.map_or(now, |end| end.0)));
@@ -69,7 +77,7 @@ fn row(run: &Run, now: Timestamp) -> [String; 6] {
         run.name().to_owned(),
         text(status.and_then(|status| status.phase).map(Phase::as_str)),
         text(status.and_then(|status| status.state.as_deref())),
-        text(reason),
+        text(reason) + &place.unwrap_or_default(),
         created.map_or(String::new(), |created| between(created.0, now)),
         duration.unwrap_or_default(),
     ]

@@ -77,6 +77,23 @@ impl Run {
         IntentRecord::read(text.map(String::as_str), self.uid()).own()
     }
 
+    /// The object as the operator reads it; none if it can't.
+    pub(crate) fn whole(&self) -> Option<run_operator::api::Run> {
+        let spec = self.spec.as_ref().filter(|_| self.unreadable.is_none())?;
+        Some(run_operator::api::Run {
+            metadata: self.metadata.clone(),
+            spec: spec.clone(),
+            status: self.status.clone(),
+        })
+    }
+
+    /// The controller that runs it, if that is another one than this operator.
+    pub(crate) fn manager(&self) -> Option<&str> {
+        let spec = self.spec.as_ref();
+        let spec = spec.filter(|spec| spec.managed_elsewhere())?;
+        spec.managed_by.as_deref()
+    }
+
     /// The phase; none before the operator's first write.
     pub(crate) fn phase(&self) -> Option<Phase> {
         let status = self.status.as_ref();

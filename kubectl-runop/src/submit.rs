@@ -25,12 +25,13 @@ const HASHED: usize = 16;
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// What makes a run the one that was asked for, and can't be edited, each with its default. The rest may have been edited,
 /// as by a cancellation.
-const FIXED: [(&str, Option<&str>); 5] = [
+const FIXED: [(&str, Option<&str>); 6] = [
     ("workload", None),
     ("provider", Some(names::AUTO)),
     ("region", Some(names::AUTO)),
     ("workspaceRef", None),
     ("idempotencyKey", None),
+    ("managedBy", Some(names::MANAGED_BY)),
 ];
 
 pub(crate) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, ToolError> {
@@ -157,6 +158,9 @@ fn complete(mut object: Value, args: &SubmitArgs) -> Result<Value, ToolError> {
     }
     if let Some(key) = &args.idempotency_key {
         object["spec"]["idempotencyKey"] = key.as_str().into();
+    }
+    if let Some(priority) = args.priority {
+        object["spec"]["priority"] = priority.into();
     }
     if let Some(workspace) = &args.workspace {
         object["spec"]["workspaceRef"] = workspace_ref(workspace)?;

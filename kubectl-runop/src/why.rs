@@ -24,11 +24,15 @@ use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{between, retry_is_pointless, summary};
 use crate::print::out;
+use crate::queue;
 use crate::remedy;
 use crate::run::Run;
 
 const UNSEEN: &str =
     "If it stays so, no operator serves this namespace: kubectl runop doctor finds out why.";
+
+const OF_ANOTHER: &str =
+    "Ask that controller. For run-operator create a new Run without spec.managedBy.";
 
 /// Why a Run is where it is.
 #[derive(Debug, Serialize)]
@@ -95,7 +99,13 @@ pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolEr
         None => None,
     };
     let refused = status_refused(cluster, &run).await;
-    let explanation = explain(&run, behind.as_ref(), refused, wall());
+    let mut explanation = explain(&run, behind.as_ref(), refused, wall());
+    if let Some(key) = queue::waits_at(&run) {
+        let object = Some(format!("{} {}", key.kind, key.name));
+        let told = queue::told(cluster, &run, &key).await.into_iter();
+        let causes = told.map(|sentence| Cause::new(object.clone(), sentence));
+        explanation.causes.extend(causes);
+    }
     out(&match args.output {
         ReportFormat::Text => text(cluster, &run, &explanation),
         ReportFormat::Json => {
@@ -261,6 +271,17 @@ fn explain(
     refused: Option<Event>,
     now: Timestamp,
 ) -> Explanation {
+    if let Some(manager) = run.manager() {
+        let message = format!(
+            "Its spec.managedBy is {manager}: that controller runs it, and run-operator does nothing with it."
+        );
+        return Explanation {
+            summary: summary(run, now),
+            causes: vec![Cause::new(None, message)],
+            remedy: Some(OF_ANOTHER.to_owned()),
+            retry: false,
+        };
+    }
     let mut causes: Vec<Cause> = Vec::new();
     causes.extend(run.unreadable.as_ref().map(|why| Cause::new(None, why)));
     let mut reason = run.reason();

@@ -241,3 +241,23 @@ fn the_last_event_is_shown_of_a_run_that_has_failed() {
     assert!(said(Phase::Failed, Reason::Failed));
     assert!(!said(Phase::Succeeded, Reason::Succeeded));
 }
+
+/// Proves: K-why
+#[test]
+fn a_run_of_another_controller_is_left_to_it() {
+    let mut run = new();
+    let spec = r#"{"workload": {"image": "i"}, "managedBy": "example.com/queue"}"#;
+    run.spec = Some(serde_json::from_str(spec).unwrap());
+    let (lines, remedy) = lines(&run, None);
+    assert!(lines[0].starts_with("Its spec.managedBy is example.com/queue: "));
+    assert_eq!(remedy.as_deref(), Some(OF_ANOTHER));
+    assert!(retry_is_pointless(&run).is_some());
+}
+
+/// Proves: K-why
+#[test]
+fn a_queued_run_has_the_remedies_of_a_queue() {
+    let (lines, remedy) = lines(&pending(Reason::Queued), None);
+    assert_eq!(lines, ["the message of Queued."]);
+    assert!(remedy.unwrap().starts_with("Raise the limit"));
+}
