@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use run_operator::api::WorkspaceKey;
 use run_operator::controller::metrics::Metrics;
 use serde_json::Value;
 
@@ -17,6 +18,7 @@ const OF_THE_TARGET: [&str; 6] = ["cluster", "job", "namespace", "pod", "instanc
 pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {
     let metrics = Metrics::new();
     metrics.set_leader("run-operator", true);
+    metrics.begin_slots(&WorkspaceKey::own_default("team"));
     let text = metrics.encode().unwrap();
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -85,6 +87,7 @@ fn prometheus_reads_every_series() {
     let metrics = Metrics::new();
     metrics.reconciled("run", "conflict", Duration::from_millis(5));
     metrics.set_leader("run-operator", true);
+    metrics.begin_slots(&WorkspaceKey::own_default("team"));
     let text = metrics.encode().unwrap();
     let said = tools::run("promql", &["openmetrics"], &text);
     let errors = String::from_utf8_lossy(&said.stderr);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use run_operator::api::Reason;
+use run_operator::api::{Reason, WorkspaceKey, WorkspaceRef};
 use run_operator::controller::metrics::Metrics;
 use test_support::root;
 
@@ -11,13 +11,19 @@ use super::Generated;
 use crate::common::{Outcome, read};
 
 const PAGE: &str = "docs/metrics.md";
-/// Labels whose values from the start say nothing: the version of the day, and the name of a Lease.
-const WITHOUT_VALUES: [&str; 2] = ["version", "name"];
+/// Labels whose values say nothing: the version of the day, the name of a Lease, a namespace.
+const WITHOUT_VALUES: [&str; 3] = ["version", "name", "workspace_namespace"];
 
 /// The page.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
     let metrics = Metrics::new();
     metrics.set_leader("run-operator", false);
+    for reference in [
+        WorkspaceRef::own_default(),
+        WorkspaceRef::shared("shared".to_owned()),
+    ] {
+        metrics.begin_slots(&WorkspaceKey::of(&reference, "team"));
+    }
     let text = metrics.encode().map_err(|error| error.to_string())?;
     let mut rows = rows(&text);
     let mut page = String::new();
