@@ -1,7 +1,7 @@
 //! A proxy to the service.
 
 use run_operator::api::contract::Contract;
-use run_operator::service::{Client, ClientConfig};
+use run_operator::service::{Client, ClientConfig, ServiceProxy};
 use test_support::connect_proxy::ConnectProxy;
 
 use crate::support::*;
@@ -11,7 +11,7 @@ use crate::tls;
 fn client_through(proxy: &str, base_url: &str) -> Client {
     Client::new(ClientConfig {
         ca_pem: Some(tls::CA.to_vec()),
-        proxy: Some(proxy.parse().unwrap()),
+        proxy: ServiceProxy::from_flag(Some(proxy)).unwrap(),
         ..config(base_url, Contract::builtin().unwrap())
     })
     .unwrap()

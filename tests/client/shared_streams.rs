@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use run_operator::api::contract::Contract;
 use run_operator::decide::failure::Failure;
-use run_operator::service::{Client, ClientConfig, EventStream};
+use run_operator::service::{Client, ClientConfig, EventStream, ServiceProxy};
 use test_support::connect_proxy::ConnectProxy;
 
 use crate::reference_service::Reference;
@@ -77,7 +77,7 @@ async fn event_streams_over_http2_share_a_tunnel() {
     let proxy = ConnectProxy::start().await;
     let client = Client::new(ClientConfig {
         ca_pem: Some(CA.to_vec()),
-        proxy: Some(proxy.url.parse().unwrap()),
+        proxy: ServiceProxy::from_flag(Some(&proxy.url)).unwrap(),
         ..config(&service.base_url(), Contract::builtin().unwrap())
     })
     .unwrap();

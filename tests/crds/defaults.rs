@@ -25,7 +25,7 @@ fn smallest() -> Value {
 fn defaults() -> Value {
     json!({
         "workload": {"image": "x"}, "provider": "auto", "region": "auto", "deletionPolicy": "Cancel",
-        "readyWhen": "Succeeded",
+        "readyWhen": "Succeeded", "priority": 0,
     })
 }
 
@@ -55,6 +55,7 @@ fn the_code_has_the_defaults_of_the_schema() {
     assert_eq!(request::body(&bare, 1), request::body(&full, 1));
     assert_eq!(bare.deletion_policy(), full.deletion_policy());
     assert_eq!(bare.ready_when(), full.ready_when());
+    assert_eq!(bare.priority(), full.priority());
 }
 
 /// The CRD of Runs in another group: other tests use the one of this name.

@@ -95,6 +95,7 @@ fn nothing_else_has_a_default() {
     });
     let expected = [
         "Run.spec.deletionPolicy",
+        "Run.spec.priority",
         "Run.spec.provider",
         "Run.spec.readyWhen",
         "Run.spec.region",

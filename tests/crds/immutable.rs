@@ -35,6 +35,7 @@ fn with(kind: &str, field: &str, value: &Value) -> Value {
     "create a new Run"
 )]
 #[case::idempotency_key("Run", "idempotencyKey", json!("a"), json!("b"), "create a new Run")]
+#[case::manager("Run", "managedBy", json!("a.example/queue"), json!("run-operator.dev/run-operator"), "create a new Run")]
 #[case::base_url(
     "Workspace", "baseURL", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
     "create a new Workspace"
@@ -81,11 +82,15 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
 #[case::time_to_live("Run", "ttlSecondsAfterFinished", json!(0))]
 #[case::deletion_policy("Run", "deletionPolicy", json!("Orphan"))]
 #[case::ready_when("Run", "readyWhen", json!("Accepted"))]
+#[case::priority_before_the_submission("Run", "priority", json!(5))]
 #[case::token_secret("Workspace", "tokenSecretRef", json!({"name": "other"}))]
 #[case::ca_secret("Workspace", "caSecretRef", json!({"name": "other", "key": "ca.pem"}))]
 #[case::rate_limit("Workspace", "rateLimit", json!({"requestsPerSecond": 5, "burst": 5}))]
 #[case::suspend_of_a_workspace("Workspace", "suspend", json!(true))]
+#[case::limit("Workspace", "maxActiveRuns", json!(0))]
 #[case::cluster_token_secret("ClusterWorkspace", "tokenSecretRef", json!({"name": "other"}))]
+#[case::cluster_limit("ClusterWorkspace", "maxActiveRuns", json!(10))]
+#[case::limit_of_a_namespace("ClusterWorkspace", "maxActiveRunsPerNamespace", json!(4))]
 #[case::no_selector("ClusterWorkspace", "namespaceSelector", json!({}))]
 #[case::selector(
     "ClusterWorkspace", "namespaceSelector",

@@ -41,6 +41,33 @@ async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
     assert_immutable(suspended, "spec.suspend", "set cancel: true");
 }
 
+fn of_priority(priority: Option<i32>) -> Value {
+    match priority {
+        Some(priority) => json!({"workload": {"image": "x"}, "priority": priority}),
+        None => json!({"workload": {"image": "x"}}),
+    }
+}
+
+/// Proves: P-one-way
+#[rstest]
+#[case::from_the_default(None, Some(5))]
+#[case::to_another(Some(5), Some(-5))]
+#[case::to_the_default(Some(5), None)]
+#[tokio::test]
+async fn the_priority_of_a_submitted_run_can_t_be_changed(
+    #[case] before: Option<i32>,
+    #[case] after: Option<i32>,
+) {
+    let space = Space::new().await;
+    space.created("Run", "a", of_priority(before)).await;
+    for status in [json!({"runID": "r-1"}), json!({"state": "running"})] {
+        space.with_status("Run", "a", status).await;
+    }
+    let changed = space.replace("Run", "a", of_priority(after)).await;
+    assert_immutable(changed, "spec.priority", "orders submissions");
+    space.replaced("Run", "a", of_priority(before)).await;
+}
+
 #[tokio::test]
 async fn suspend_can_be_set_and_removed_before_the_submission() {
     let space = Space::new().await;

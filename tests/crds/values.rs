@@ -48,6 +48,13 @@ fn long(length: usize) -> Value {
     "less than or equal to 2147483647"
 )]
 #[case::ttl_fraction(run("ttlSecondsAfterFinished", json!(1.5)), "spec.ttlSecondsAfterFinished", "must be of type int")]
+#[case::low_priority(run("priority", json!(-1001)), "spec.priority", "greater than or equal to -1000")]
+#[case::high_priority(run("priority", json!(1001)), "spec.priority", "less than or equal to 1000")]
+#[case::priority_text(run("priority", json!("high")), "spec.priority", "must be of type int")]
+#[case::manager_without_a_domain(run("managedBy", json!("queue")), "spec.managedBy", "should match")]
+#[case::manager_with_a_space(run("managedBy", json!("a.example/my queue")), "spec.managedBy", "should match")]
+#[case::short_manager(run("managedBy", json!("a/")), "spec.managedBy", "at least 3 chars")]
+#[case::long_manager(run("managedBy", json!(format!("a/{}", "b".repeat(62)))), "spec.managedBy", "more than 63")]
 #[case::deletion_policy(run("deletionPolicy", json!("Delete")), "spec.deletionPolicy", "supported values: \"Cancel\", \"Orphan\"")]
 #[case::ready_when(run("readyWhen", json!("succeeded")), "spec.readyWhen", "supported values: \"Succeeded\", \"Accepted\"")]
 #[case::empty_key(run("idempotencyKey", json!("")), "spec.idempotencyKey", "at least 1 chars")]
@@ -94,6 +101,10 @@ async fn a_run_that_can_t_be_right_is_refused(
 #[case::region_escape(json!({"allowedRegions": ["a\u{1b}"]}), "spec.allowedRegions[0]", "should match")]
 #[case::empty_image(json!({"allowedImages": [""]}), "spec.allowedImages[0]", "at least 1 chars")]
 #[case::long_image(json!({"allowedImages": [long(2049)]}), "spec.allowedImages[0]", "more than 2048")]
+#[case::negative_limit(json!({"maxActiveRuns": -1}), "spec.maxActiveRuns", "greater than or equal to 0")]
+#[case::limit_of_33_bits(
+    json!({"maxActiveRuns": 4_294_967_296_i64}), "spec.maxActiveRuns", "less than or equal to 2147483647"
+)]
 #[case::huge_burst(json!({"rateLimit": {"burst": 10001}}), "spec.rateLimit.burst", "less than or equal to 10000")]
 #[tokio::test]
 async fn a_workspace_that_can_t_be_right_is_refused(
@@ -103,6 +114,21 @@ async fn a_workspace_that_can_t_be_right_is_refused(
 ) {
     let space = Space::new().await;
     assert_refused(space.create("Workspace", "a", spec).await, path, message);
+}
+
+/// Proves: P-tenancy
+#[rstest]
+#[case::negative(json!(-1), "greater than or equal to 0")]
+#[case::of_33_bits(json!(4_294_967_296_i64), "less than or equal to 2147483647")]
+#[tokio::test]
+async fn a_limit_of_a_namespace_that_can_t_be_right_is_refused(
+    #[case] limit: Value,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    let spec = json!({"maxActiveRunsPerNamespace": limit});
+    let created = space.create("ClusterWorkspace", "a", spec).await;
+    assert_refused(created, "spec.maxActiveRunsPerNamespace", message);
 }
 
 const TERM: &str = "spec.namespaceSelector.matchExpressions[0]";
@@ -133,16 +159,20 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
     "workspaceRef": {"kind": "ClusterWorkspace", "name": "a.b-c"},
     "provider": "Größe 1", "region": "eu west/1", "suspend": true, "cancel": false,
     "activeDeadlineSeconds": 3_153_600_000_i64, "ttlSecondsAfterFinished": i32::MAX,
-    "deletionPolicy": "Orphan", "readyWhen": "Accepted", "idempotencyKey": "!a/b:c~"
+    "deletionPolicy": "Orphan", "readyWhen": "Accepted", "idempotencyKey": "!a/b:c~",
+    "priority": -1000, "managedBy": "queue.example.com/a-b/C_1"
 }))]
 #[case::the_longest("Run", json!({
     "workload": {"image": long(2048)}, "workspaceRef": {"name": long(253)},
-    "provider": long(128), "region": long(128), "idempotencyKey": long(255)
+    "provider": long(128), "region": long(128), "idempotencyKey": long(255),
+    "priority": 1000, "managedBy": format!("a/{}", "b".repeat(61))
 }))]
 #[case::rules("Workspace", json!({
     "runDefaults": {"activeDeadlineSeconds": 3_153_600_000_i64, "ttlSecondsAfterFinished": 0},
-    "allowedProviders": numbered(64), "allowedRegions": [long(128)], "allowedImages": [long(2048), "ghcr.io/acme/"]
+    "allowedProviders": numbered(64), "allowedRegions": [long(128)], "allowedImages": [long(2048), "ghcr.io/acme/"],
+    "maxActiveRuns": i32::MAX
 }))]
+#[case::limits("ClusterWorkspace", json!({"maxActiveRuns": 10, "maxActiveRunsPerNamespace": i32::MAX}))]
 #[case::a_base_url("Workspace", json!({"baseURL": "https://runs.example.com/api/v1"}))]
 #[case::one_of_ipv4("Workspace", json!({"baseURL": "http://127.0.0.1:8080/api/v1"}))]
 #[case::one_of_ipv6("Workspace", json!({"baseURL": "http://[::1]:8080/api/v1"}))]

@@ -38,6 +38,7 @@ mod open_files;
 mod openapi_requests;
 mod pinning;
 mod proxies;
+mod queue;
 mod restart;
 mod runs;
 mod secret_permissions;

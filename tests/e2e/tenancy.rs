@@ -14,7 +14,7 @@ use crate::support::{
 
 /// A world whose operator serves every namespace; its own one is where the Secrets of ClusterWorkspaces
 /// are, and holds a token.
-async fn world() -> World {
+pub(crate) async fn world() -> World {
     let world = World::with(Setup {
         plane: Plane::Alone,
         everywhere: true,
@@ -27,20 +27,20 @@ async fn world() -> World {
 }
 
 /// A namespace that uses the ClusterWorkspace `shared`.
-struct Tenant {
+pub(crate) struct Tenant {
     name: String,
     runs: Api<Run>,
 }
 
 impl Tenant {
-    async fn new(world: &World, name: &str, labels: Value) -> Self {
+    pub(crate) async fn new(world: &World, name: &str, labels: Value) -> Self {
         let name = format!("{name}-{}", world.namespace);
         world.create_namespace(&name, labels).await;
         let runs = Api::namespaced(world.client.clone(), &name);
         Self { name, runs }
     }
 
-    async fn simulate(&self, name: &str, simulate: Value) -> Run {
+    pub(crate) async fn simulate(&self, name: &str, simulate: Value) -> Run {
         let shared = json!({"kind": "ClusterWorkspace", "name": "shared"});
         self.create(name, json!({"workspaceRef": shared}), simulate)
             .await
@@ -53,7 +53,7 @@ impl Tenant {
         self.runs.create(&params, &run).await.unwrap()
     }
 
-    async fn state(&self, name: &str, state: &str) -> Run {
+    pub(crate) async fn state(&self, name: &str, state: &str) -> Run {
         run_until(&self.runs, name, state, |run| {
             run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state)
         })
@@ -61,7 +61,7 @@ impl Tenant {
     }
 
     /// Waits until it is not Ready for this reason; the sentence.
-    async fn not_ready(&self, name: &str, reason: &str) -> String {
+    pub(crate) async fn not_ready(&self, name: &str, reason: &str) -> String {
         let run = run_until(&self.runs, name, reason, |run| {
             condition_of(run, Type::Ready).is_some_and(|c| c.reason == reason)
         })
@@ -91,7 +91,7 @@ async fn select(world: &World, selector: Value) {
     world.apply("", "ClusterWorkspace", "shared", spec).await;
 }
 
-async fn shared_ready(world: &World, reason: &str) -> ClusterWorkspace {
+pub(crate) async fn shared_ready(world: &World, reason: &str) -> ClusterWorkspace {
     ready(&shared(world), "shared", reason).await
 }
 

@@ -60,7 +60,9 @@ fn of_service(uid: &str, runs: &[Value], posts: &[Value]) -> Vec<(&'static str, 
 
 fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(&'static str, Value)> {
     let status = run.status.clone().unwrap_or_default();
-    let theirs = at_the_service.first().cloned().unwrap_or_default();
+    let of_it = |theirs: &&Value| theirs["idempotencyKey"].as_str() == run.metadata.uid.as_deref();
+    let theirs = at_the_service.iter().find(of_it);
+    let theirs = theirs.cloned().unwrap_or_default();
     let same_run = status.run_id.as_deref() == theirs["runId"].as_str();
     let same_key = status.idempotency_key.is_some() && status.idempotency_key == run.uid();
     let observed = status.observed_generation == run.metadata.generation;

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType, Reason, RunStatus, Workspace, conditions};
+use run_operator::api::{ConditionType, Reason, Run, RunStatus, Workspace, conditions};
 
 use super::trial::{Told, Trial};
 use crate::support::TOKEN;
@@ -37,7 +37,12 @@ pub(super) enum Scenario {
     WorkspaceDeleted,
     /// Like one that succeeds, under an operator that has to be elected, and that releases its Lease.
     Elected,
+    /// Another Run has the only slot of its Workspace, and ends.
+    Queued,
 }
+
+/// The Run that has the slot, and its run.
+const OTHER: &str = "other";
 
 /// The token that a rotation brings.
 const NEXT_TOKEN: &str = "canary-0b6a1e93-token";
@@ -82,6 +87,7 @@ impl Scenario {
             Self::Rotated => rotated(trial).await?,
             Self::WorkspaceDeleted => return workspace_deleted(trial).await,
             Self::Elected => elected(trial).await?,
+            Self::Queued => queued(trial).await?,
         }
         // The run ends, and the object shows it, or goes.
         trial.advance().await?;
@@ -115,6 +121,11 @@ fn with(field: &str, value: Value) -> Value {
 /// Creates the Run and sees it through to running.
 async fn running(trial: &mut Trial, spec: Value) -> Told {
     trial.create(spec).await;
+    followed(trial).await
+}
+
+/// Sees a Run that was just created, or waits for nothing any more, through to running.
+async fn followed(trial: &Trial) -> Told {
     for state in ["queued", "provisioning"] {
         trial.at(state).await?;
         trial.advance().await?;
@@ -176,6 +187,27 @@ async fn elected(trial: &mut Trial) -> Told {
     let renewed = "kube.lease.update 2".to_owned();
     let twice = async || trial.plan.points().contains(&renewed).then_some(());
     trial.look("renewals", twice).await
+}
+
+async fn queued(trial: &mut Trial) -> Told {
+    let mut other = spec("succeeded");
+    other["workload"]["simulate"]["runId"] = json!(OTHER);
+    trial.world.create_run(OTHER, other).await;
+    let submitted = |run: Option<&Run>| {
+        let status = run.and_then(|run| run.status.as_ref());
+        status.is_some_and(|status| status.run_id.is_some())
+    };
+    let runs = trial.world.runs();
+    trial.until(runs, OTHER, "submitted", submitted).await?;
+    trial.create(spec("succeeded")).await;
+    let waits = |status: &RunStatus| {
+        let ready = conditions::find(&status.conditions, ConditionType::Ready);
+        ready.is_some_and(|ready| ready.reason == Reason::Queued.as_str())
+    };
+    trial.status("queued", waits).await?;
+    trial.mark();
+    trial.world.set_state(OTHER, "succeeded").await;
+    followed(trial).await
 }
 
 async fn workspace_deleted(trial: &mut Trial) -> Told {

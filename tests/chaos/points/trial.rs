@@ -60,6 +60,9 @@ impl Trial {
             ..Setup::default()
         })
         .await;
+        // Whatever happens, a slot that is free is found again.
+        let one = json!({"maxActiveRuns": 1});
+        world.patch_workspace("default", one).await;
         world.service.post("hold", json!({})).await;
         let to_service = Proxy::to_service(world.service.address());
         to_service.rule(plan.rule(|asked| Some(names::at_service(asked))));
@@ -175,9 +178,10 @@ impl Trial {
 
     /// The run at the service takes its next step.
     pub(super) async fn advance(&self) -> Told {
-        let runs = self.world.service.runs().await;
+        let mut runs = self.world.service.runs().await;
+        runs.retain(|run| run["idempotencyKey"] == *self.uid);
         let [run] = runs.as_slice() else {
-            return Err(format!("{} runs at the service", runs.len()));
+            return Err(format!("{} runs of it at the service", runs.len()));
         };
         let id = run["runId"].as_str().unwrap_or_default();
         let path = format!("runs/{id}/advance");

@@ -41,6 +41,8 @@ pub(crate) struct Stage {
     pub(crate) losses: Mutex<Vec<SystemTime>>,
     recipes: [Recipe; 2],
     pub(super) held_from_birth: bool,
+    /// The limit of the Workspace.
+    pub(super) max_active: Option<u32>,
     pub(super) removals: Mutex<Removals>,
 }
 
@@ -83,8 +85,16 @@ impl Stage {
             losses: Mutex::default(),
             recipes: [first, second],
             held_from_birth: false,
+            max_active: None,
             removals: Mutex::default(),
         }
+    }
+
+    /// Lets so many Runs be active at the same time from now on.
+    pub(super) async fn limit(&mut self, max: u32) {
+        self.max_active = Some(max);
+        let limit = json!({"maxActiveRuns": max});
+        self.world.patch_workspace("default", limit).await;
     }
 
     /// Counts one.

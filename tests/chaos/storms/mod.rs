@@ -26,15 +26,19 @@ use self::environment::Stage;
 use self::fault_schedule::Weather;
 use self::verdict::{Finding, Scene, doubled, leaks};
 use self::workload::{Life, lives};
-use crate::support::{History, Operator, audited_control_plane, eventually, holds_for_a_while};
+use crate::support::{
+    History, Operator, audited_control_plane, eventually, eventually_after, holds_for_a_while,
+};
 use test_cluster::ControlPlane;
 
-/// The seeds of every change. In the first storm Runs have their finalizer from their creation on, and a new process
-/// finds what is left; in the second neither.
+/// The seeds of every change. In the first storm Runs have their finalizer from their creation on, a new process finds
+/// what is left, and the Workspace has a limit; in the second none of it.
 const SEEDS: [u64; 2] = [2, 3];
 /// Time until everything must have ended once the faults have. The longest pause of the operator's own is a
 /// Workspace's backoff.
 const CALM: Duration = Duration::from_mins(4);
+/// Runs that may be active at the same time where the seed is even: about a third of those that would be.
+const SLOTS: u32 = 8;
 /// Stories printed of one storm.
 const STORIES: usize = 4;
 
@@ -95,6 +99,9 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size) {
     if held_from_birth {
         stage.hold_from_birth().await;
     }
+    if seed.is_multiple_of(2) {
+        stage.limit(SLOTS).await;
+    }
     let history = stage.world.history().await;
     let began = tokio::time::Instant::now();
     let people = lives.iter().enumerate();
@@ -132,10 +139,12 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size) {
     let (removed, left) = (scene.overtaken.len(), left.len());
     eprintln!(
         "storm: seed {seed}: {objects} objects of {} Runs, finalizer from birth: {held_from_birth}, \
-        same process at the end: {survives}; {:?}; creates doubled: {doubled}; \
+        same process at the end: {survives}; active at the same time: {} of {:?}; {:?}; creates doubled: {doubled}; \
         POSTs: {}, of one key at most {most}; runs: {}; \
         objects removed in spite of their finalizer: {removed}, and runs left by that: {left}",
         lives.len(),
+        stage.most_active(&lives, &scene),
+        stage.max_active,
         stage.counts.lock().unwrap(),
         scene.posts.values().map(Vec::len).sum::<usize>(),
         scene.runs.len(),
@@ -155,8 +164,9 @@ async fn calm(
     loop {
         stage.revive(0, &mut operator);
         let scene = seen(stage).await;
-        if let Some(twice) = doubled(&scene) {
-            report(seed, stage, lives, history, &[twice]).await;
+        let lasting = doubled(&scene).or_else(|| stage.exceeded(lives, &scene));
+        if let Some(lasting) = lasting {
+            report(seed, stage, lives, history, &[lasting]).await;
         }
         let findings = stage.findings(lives, &scene);
         if findings.is_empty() {
@@ -166,6 +176,18 @@ async fn calm(
             report(seed, stage, lives, history, &findings).await;
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    if let (Some(max), Some(operator)) = (stage.max_active, &operator) {
+        let what = "every slot is free, and no Run waits for one";
+        eventually_after(CALM, what, async || {
+            let slots = operator.slots().await;
+            if slots == [0.0, 0.0, f64::from(max)] {
+                Ok(())
+            } else {
+                Err(format!("seed {seed}: {slots:?}"))
+            }
+        })
+        .await;
     }
     let calls = calls(stage).await;
     holds_for_a_while(60, async || {}).await;

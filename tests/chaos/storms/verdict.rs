@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::environment::{Born, Stage};
 use super::workload::{End, Kind, Life, Runs};
-use crate::support::{held, phase_of};
+use crate::support::{active_at_creates, held, phase_of};
 
 /// A violation.
 #[derive(Debug)]
@@ -103,6 +103,26 @@ fn live(run: &Value) -> bool {
     !["succeeded", "failed", "cancelled"].contains(&state)
 }
 
+/// The most runs that were active when the service made one of them. Without those that the operator doesn't count, and
+/// those of objects that the API server removed in spite of their finalizer.
+pub(crate) fn most_active(namespace: &str, lives: &[Life], born: &[Born], scene: &Scene) -> usize {
+    let uncounted =
+        |born: &&Born| !lives[born.life].kind.has_a_slot() || scene.overtaken.contains(&born.uid);
+    let uncounted = born.iter().filter(uncounted);
+    let uncounted: HashSet<String> = uncounted
+        .map(|born| key_of(namespace, &lives[born.life], born))
+        .collect();
+    let mut runs = scene.runs.clone();
+    runs.retain(|run| {
+        let key = run["idempotencyKey"].as_str().unwrap_or_default();
+        !uncounted.contains(key)
+    });
+    active_at_creates(&runs)
+        .into_iter()
+        .max()
+        .unwrap_or_default()
+}
+
 /// Everything that is not as it must be.
 pub(crate) fn findings(
     namespace: &str,
@@ -138,6 +158,25 @@ impl Stage {
     pub(crate) fn findings(&self, lives: &[Life], scene: &Scene) -> Vec<Finding> {
         let born = self.born.lock().unwrap();
         findings(&self.world.namespace, lives, &born, scene)
+    }
+
+    pub(crate) fn most_active(&self, lives: &[Life], scene: &Scene) -> usize {
+        let born = self.born.lock().unwrap();
+        most_active(&self.world.namespace, lives, &born, scene)
+    }
+
+    /// Whether more runs were active at the same time than the Workspace's limit allows. Two operators that act as leaders
+    /// may give each slot twice: each counts what it submits itself, and the other's once it knows of it.
+    pub(crate) fn exceeded(&self, lives: &[Life], scene: &Scene) -> Option<Finding> {
+        let max = usize::try_from(self.max_active?).unwrap();
+        let two = self.counts.lock().unwrap().contains_key("second operators");
+        let at_most = if two { 2 * max } else { max };
+        let most = self.most_active(lives, scene);
+        (most > at_most).then(|| Finding {
+            what: format!("{most} runs were active at the same time, of {at_most}"),
+            born: None,
+            key: None,
+        })
     }
 }
 

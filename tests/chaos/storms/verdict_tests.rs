@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::environment::Born;
 use super::fault_schedule::Weather;
 use super::finalizer_race::Removals;
-use super::verdict::{Scene, doubled, findings};
+use super::verdict::{Scene, doubled, findings, most_active};
 use super::workload::{Kind, Life, lives};
 
 /// One life of this kind, its one object, and what is there of it.
@@ -72,6 +72,43 @@ fn what_is_as_it_must_be_is_no_finding() {
     ] {
         assert_eq!(found(kind, object, &runs), [""; 0], "{kind:?}");
     }
+}
+
+/// Each object's run is made a second after the one before, and ends in the middle of the fourth.
+#[test]
+fn runs_that_are_active_at_the_same_time_are_counted_but_for_those_without_a_slot() {
+    let kinds = Kind::value_variants().len();
+    let lives = lives(kinds, 1000, &mut Rng::with_seed(1));
+    let most = |all: &[Kind], overtaken: &str| {
+        let (mut born, mut runs) = (Vec::new(), Vec::new());
+        for (nth, kind) in all.iter().enumerate() {
+            let life = lives.iter().position(|life| life.kind == *kind).unwrap();
+            let uid = format!("u-{nth}");
+            let at = |second: usize, part| format!("2026-01-01T00:00:{second:02}.{part}Z");
+            let mut made = run("r", &uid, "succeeded");
+            made["createdAt"] = json!(at(nth, 0));
+            let (queued, ended) = (at(nth, 0), at(nth + 3, 5));
+            made["entered"] = json!([
+                {"state": "queued", "at": queued}, {"state": "succeeded", "at": ended},
+            ]);
+            runs.push(made);
+            born.push(Born { uid, life, nth: 0 });
+        }
+        let scene = Scene {
+            objects: HashMap::new(),
+            runs,
+            posts: HashMap::new(),
+            overtaken: HashSet::from([overtaken.to_owned()]),
+            forgotten: HashSet::new(),
+            held_from_birth: false,
+        };
+        most_active("team", &lives, &born, &scene)
+    };
+    let all = [Kind::Succeeds; 6];
+    assert_eq!(most(&all, ""), 4);
+    assert_eq!(most(&all, "u-3"), 3);
+    let orphaned = [Kind::Succeeds, Kind::Orphaned, Kind::Succeeds];
+    assert_eq!(most(&orphaned, ""), 2);
 }
 
 #[test]

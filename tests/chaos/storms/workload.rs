@@ -281,6 +281,12 @@ impl Kind {
         }
     }
 
+    /// Whether its runs are active only while the operator counts them. Not if they are orphaned; nor if the service has
+    /// refused a create, of which a copy on the way may have made a run.
+    pub(crate) fn has_a_slot(self) -> bool {
+        !matches!(self, Self::Orphaned | Self::OwnKeyAgain | Self::Refused)
+    }
+
     /// True if a person must set a retry when the faults have ended.
     pub(crate) fn retried(self) -> bool {
         matches!(self, Self::Refused | Self::CopyRetried)

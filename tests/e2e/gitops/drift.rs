@@ -28,16 +28,17 @@ fn manifests() -> String {
         "workload": workload, "provider": "acme", "region": "moon", "idempotencyKey": "full",
         "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}, "suspend": false, "cancel": false,
         "activeDeadlineSeconds": 3600, "ttlSecondsAfterFinished": 100_000, "deletionPolicy": "Cancel",
-        "readyWhen": "Succeeded",
+        "readyWhen": "Succeeded", "priority": 7, "managedBy": names::MANAGED_BY,
     });
     let workspace = json!({
         "tokenSecretRef": {"name": "run-operator-token", "key": "token"}, "suspend": false,
-        "rateLimit": {"requestsPerSecond": 20, "burst": 40},
+        "rateLimit": {"requestsPerSecond": 20, "burst": 40}, "maxActiveRuns": 10,
     });
     let mut shared = workspace.clone();
     shared["namespaceSelector"] = json!({"matchExpressions": [
         {"key": "kubernetes.io/metadata.name", "operator": "Exists"},
     ]});
+    shared["maxActiveRunsPerNamespace"] = json!(4);
     let specs = [
         shared,
         json!({}),

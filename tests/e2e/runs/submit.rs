@@ -15,7 +15,7 @@ async fn flags_and_files_make_the_same_run() {
     let flags = [
         "submit --image i --name train --set gpus=2 --set args=[--fast,x]",
         r"--set env.A\.B=1.5 --set version='1.0'",
-        "--workspace ClusterWorkspace/shared --idempotency-key k-1 --dry-run client -o json",
+        "--workspace ClusterWorkspace/shared --priority -5 --idempotency-key k-1 --dry-run client -o json",
     ];
     let proxy = Proxy::start(world.control_plane).await;
     let dry_run = async |words: &str, input: &str| -> Value {
@@ -25,6 +25,7 @@ async fn flags_and_files_make_the_same_run() {
     let run = dry_run(&flags.join(" "), "").await;
     let mut spec = json!({
         "idempotencyKey": "k-1",
+        "priority": -5,
         "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
         "workload": {"image": "i", "gpus": 2, "args": ["--fast", "x"], "env": {"A.B": 1.5}, "version": "1.0"},
     });

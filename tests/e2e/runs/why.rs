@@ -1,9 +1,10 @@
 //! `why`: the chain to the cause, as far as the user may look.
 
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::stale::Proxy;
-use crate::support::{TOKEN, World};
+use crate::support::{Setup, TOKEN, World, says};
 
 use super::{runs, started};
 
@@ -87,4 +88,34 @@ async fn without_secrets(world: &World) {
     let out = why.end().await.ok();
     let secret = "└ Secret run-operator-token: key token, you may not read it\n";
     assert!(out.contains(secret) && out.contains(REMEDY), "{out}");
+}
+
+/// Proves: K-why
+#[tokio::test]
+async fn a_queued_run_is_told_its_place_and_who_has_the_slots() {
+    let mut world = World::unattended(Setup::default()).await;
+    let limit = Patch::Merge(json!({"spec": {"maxActiveRuns": 1}}));
+    let (workspaces, params) = (world.workspaces(), PatchParams::default());
+    let limited = workspaces.patch("default", &params, &limit).await;
+    limited.unwrap();
+    world.start_operator().await;
+    world.running("holder").await;
+    world.create_run("late", json!({})).await;
+    world.create_run("first", json!({"priority": 5})).await;
+    for name in ["late", "first"] {
+        world.not_ready(name, "Queued").await;
+    }
+    let list = runs(&world, "list").await.ok();
+    says(&list, &["Queued (1 of 2)", "Queued (2 of 2)"]);
+    let usage = "Workspace default: 1 of 1 active (spec.maxActiveRuns), 2 queued";
+    let why = runs(&world, "why late").await.ok();
+    let place = format!("  └ {usage}; this Run is number 2 of those queued\n");
+    let holders = "    └ Workspace default: active, the oldest first: holder\n";
+    says(&why, &[&place, holders, "To mend it: Raise the limit"]);
+    let doctor = runs(&world, "doctor --read-only").await;
+    says(&doctor.out, &[usage]);
+    let get = json!([{"apiGroups": ["run-operator.dev"], "resources": ["runs"], "verbs": ["get"]}]);
+    let kubeconfig = world.user("may-not-list", &get).await;
+    let why = started(&world, &kubeconfig, "why late", "").end().await;
+    says(&why.ok(), &["is not known: you may not list the Runs\n"]);
 }

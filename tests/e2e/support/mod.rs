@@ -25,7 +25,7 @@ pub(crate) use operator::{Operator, Recipe};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use planes::{Plane, audited_control_plane, own_control_plane};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
-pub(crate) use service::{Service, TOKEN};
+pub(crate) use service::{Service, TOKEN, active_at_creates};
 pub(crate) use test_support::says;
 pub(crate) use wait::{
     STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, output_of, run_until,

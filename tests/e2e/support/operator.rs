@@ -136,6 +136,16 @@ impl Operator {
         fitting.map(|one| one.value).sum()
     }
 
+    /// The Runs that have a slot of a Workspace with a limit, those that wait for one, and the limit.
+    pub(crate) async fn slots(&self) -> [f64; 3] {
+        let mut slots = [0.0; 3];
+        for (slot, which) in slots.iter_mut().zip(["active", "queued", "max_active"]) {
+            let metric = format!("run_operator_workspace_{which}_runs");
+            *slot = self.sum(&metric, |_| true).await;
+        }
+        slots
+    }
+
     /// Sends a request for a path and reads nothing of the answer: the connection stays open. Its window and its
     /// segments are so small that the kernel holds some 40 KB, and not all of `/metrics`.
     pub(crate) async fn ask_and_read_nothing(&self, path: &str) -> TcpStream {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use test_cluster::{Recipe, ReferenceService, Scratch};
@@ -172,6 +173,29 @@ impl Service {
         let answer = self.running.send(method, path, body).await;
         answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
+}
+
+/// For each of these runs, in the order of their creates: how many of them were active when the service made it, itself
+/// included. By the service's own record; a run that ended in the same millisecond had ended.
+pub(crate) fn active_at_creates(runs: &[Value]) -> Vec<usize> {
+    let at = |time: &Value| time.as_str().unwrap().parse::<Timestamp>().unwrap();
+    let ends = |entered: &&Value| {
+        let state = entered["state"].as_str().unwrap();
+        ["succeeded", "failed", "cancelled"].contains(&state)
+    };
+    let life = |run: &Value| {
+        let end = run["entered"].as_array().unwrap().iter().find(ends);
+        (at(&run["createdAt"]), end.map(|end| at(&end["at"])))
+    };
+    let lives: Vec<(Timestamp, Option<Timestamp>)> = runs.iter().map(life).collect();
+    let active = |n: usize| {
+        let now = lives[n].0;
+        let others = lives[..n].iter();
+        1 + others
+            .filter(|(_, end)| end.is_none_or(|end| end > now))
+            .count()
+    };
+    (0..lives.len()).map(active).collect()
 }
 
 async fn started(folder: &Path, args: &[String], more: &[&str]) -> ReferenceService {

@@ -278,6 +278,14 @@ impl World {
         patched.unwrap();
     }
 
+    /// A merge patch on a Workspace's spec.
+    pub(crate) async fn patch_workspace(&self, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        let params = PatchParams::default();
+        let patched = self.workspaces().patch(name, &params, &patch).await;
+        patched.unwrap();
+    }
+
     /// Asks for the deletion of a Run, and doesn't wait.
     pub(crate) async fn delete_run(&self, name: &str) {
         let params = DeleteParams::default();
