@@ -12,6 +12,7 @@ mod lifecycle;
 mod load;
 mod observer;
 mod operator;
+mod queue;
 mod soak;
 mod stage;
 mod table;
@@ -30,7 +31,7 @@ const TAKEN: &str = "Time that the machine's host took from its cores meanwhile"
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Smaller numbers: five minutes in all.
+    /// Smaller numbers: eight minutes in all.
     #[arg(long)]
     quick: bool,
 
@@ -48,6 +49,8 @@ enum Part {
     Latency,
     /// Many Runs that run for an hour.
     Active,
+    /// Many Runs that wait for a slot of their Workspace.
+    Queue,
     /// Many Runs that have ended, at a start.
     Finished,
     /// The same, when a standby takes over.
@@ -68,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
                     Part::Throughput => throughput::measure(options.quick).await?,
                     Part::Latency => latency::measure(options.quick).await?,
                     Part::Active => active::measure(options.quick).await?,
+                    Part::Queue => queue::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
                     Part::Takeover => takeover::measure(options.quick).await?,
                     Part::Soak => soak::measure(options.quick).await?,

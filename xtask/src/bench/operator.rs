@@ -71,6 +71,18 @@ impl Operator {
         Ok(began.elapsed())
     }
 
+    /// The sum of a gauge's series, none of which is negative.
+    pub(super) async fn sum(&self, metric: &str) -> Outcome<u64> {
+        let text = self.get("metrics").await?;
+        let value = |line: &str| {
+            let rest = line.strip_prefix(metric)?;
+            let is_series = rest.starts_with(['{', ' ']);
+            let (_, value) = rest.rsplit_once(' ').filter(|_| is_series)?;
+            value.parse::<u64>().ok()
+        };
+        Ok(text.lines().filter_map(value).sum())
+    }
+
     /// The end of its log.
     pub(super) fn log(&self) -> String {
         self.process.log_tail()
