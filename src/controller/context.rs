@@ -198,8 +198,8 @@ impl Context {
     }
 
     /// Whether a Run has a slot of its Workspace.
-    pub fn has_slot(&self, uid: &str) -> bool {
-        lock(&self.queues).has_slot(uid)
+    pub fn has_slot(&self, uid: &str, workspace: &WorkspaceKey) -> bool {
+        lock(&self.queues).has_slot(uid, workspace)
     }
 
     /// Changes what Runs claim, or the limits, and enqueues the Runs that have got a slot by it.

@@ -5,7 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::api::{WorkspaceKey, WorkspaceKind};
-use crate::decide::{WorkspaceView, claims, queue::Claim};
+use crate::decide::{
+    WorkspaceView, claims,
+    queue::{Claim, Queues},
+};
 
 use super::{
     context::Context,
@@ -41,9 +44,9 @@ pub(crate) fn enqueue_runs(ctx: &Context, wanted: impl Fn(&Known) -> bool) {
 }
 
 pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
-    // Before a Run can see that it is Ready.
-    set_limits(ctx, &entry.key, &state.view);
-    if entry.set(state) {
+    let changed = entry.set(state);
+    set_limits(ctx, &entry.key);
+    if changed {
         ctx.wakes.ask(Whose::Workspace(entry.key.clone()));
         if entry.key.kind == WorkspaceKind::ClusterWorkspace {
             ctx.wakes.ask(Whose::Undecided);
@@ -52,17 +55,20 @@ pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceS
 }
 
 /// Takes in how many Runs of a Workspace may be active now.
-pub(crate) fn set_limits(ctx: &Context, key: &WorkspaceKey, view: &WorkspaceView) {
-    let open = view.session();
-    let open = open.is_some_and(|session| session.submissions_blocked.is_none());
-    let limits = open.then(|| kind::limits(ctx, key));
-    ctx.slots(|queues| queues.set(key, limits));
+pub(crate) fn set_limits(ctx: &Context, key: &WorkspaceKey) {
+    ctx.slots(|queues| {
+        let state = ctx.workspaces.state(key);
+        let session = state.view.session();
+        let open = session.is_some_and(|session| session.submissions_blocked.is_none());
+        queues.set(key, kind::limits(ctx, key).filter(|_| open))
+    });
 }
 
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
     if ctx.unfilled.fetch_sub(1, Ordering::AcqRel) == 1 {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
+        ctx.slots(Queues::open);
         ctx.wakes.ask(Whose::All);
     }
 }
@@ -123,7 +129,7 @@ fn follow_claim(ctx: &Context, change: &Change) {
         Some(Known::Active(_) | Known::Gone(_)) => {}
         // What it claimed stays; after a start, what its intent shows.
         Some(Known::Bad(bad)) => {
-            let claim = claims::held_by(&bad.metadata).filter(|_| !ctx.has_slot(uid));
+            let claim = claims::held_by(&bad.metadata);
             let namespace = bad.metadata.namespace.as_deref().unwrap_or_default();
             ctx.slots(|queues| match claim {
                 Some(key) => queues.claim((namespace, uid), &key, Claim::Holds),

@@ -111,7 +111,7 @@ pub(crate) async fn workspaces<K: Kind>(
             }
             Event::Apply(workspace) => {
                 let key = key_of::<K>(&workspace);
-                enqueue::set_limits(ctx, &key, &ctx.workspaces.state(&key).view);
+                enqueue::set_limits(ctx, &key);
                 ctx.enqueue_workspace(&key);
                 // Perhaps it became the default, or allows other namespaces.
                 if K::KIND == WorkspaceKind::ClusterWorkspace {

@@ -156,7 +156,12 @@ pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
     Why::new(Reason::RateLimited, message)
 }
 
+/// The limit is that of the time when the wait began: a change of it costs no write.
 pub(crate) fn queued(facts: &Facts<'_>, limits: RunLimits) -> Why {
+    let shown = as_shown(facts, ConditionType::Reconciling, "True");
+    if let Some(shown) = shown.filter(|why| why.reason == Reason::Queued) {
+        return shown;
+    }
     let workspace = workspace_name(facts);
     let limit = match (limits.all, limits.per_namespace) {
         (Some(0), _) => "spec.maxActiveRuns there is 0".to_owned(),

@@ -38,7 +38,7 @@ pub enum Claim {
 enum Standing {
     Waits(Rank),
     /// It may be submitted, and its object doesn't show an intent yet.
-    Granted,
+    Granted(Rank),
     Holds,
 }
 
@@ -53,7 +53,9 @@ struct Member {
 pub struct Queues {
     runs: BTreeMap<Arc<str>, Member>,
     workspaces: BTreeMap<WorkspaceKey, Queue>,
-    /// Runs that existed before this process began to decide, and were not decided yet: each may have a slot.
+    /// Every Run that existed before this process began to decide is known.
+    opened: bool,
+    /// Those that were not decided yet: each may have a slot.
     undecided: BTreeSet<Arc<str>>,
 }
 
@@ -87,8 +89,16 @@ impl Queues {
         Vec::new()
     }
 
-    pub fn has_slot(&self, uid: &str) -> bool {
-        self.runs.get(uid).is_some_and(Member::has_slot)
+    /// Every Run that is expected is known.
+    pub fn open(&mut self) -> Vec<RunRef> {
+        self.opened = true;
+        self.grant_all()
+    }
+
+    /// Whether a Run has a slot of this Workspace.
+    pub fn has_slot(&self, uid: &str, workspace: &WorkspaceKey) -> bool {
+        let member = self.runs.get(uid);
+        member.is_some_and(|member| member.has_slot() && member.workspace == *workspace)
     }
 
     /// Takes in a Run's claim. Returns the Runs that have got a slot by it, perhaps this one.
@@ -104,9 +114,13 @@ impl Queues {
         let standing = match claim {
             Claim::Nothing => return self.leave(uid),
             Claim::Holds => Standing::Holds,
-            Claim::Wants { .. } if had => Standing::Granted,
             Claim::Wants { priority, created } => {
-                Standing::Waits((Reverse(priority), created, Arc::from(uid)))
+                let rank = (Reverse(priority), created, Arc::from(uid));
+                if had {
+                    Standing::Granted(rank)
+                } else {
+                    Standing::Waits(rank)
+                }
             }
         };
         let changed = old.is_none_or(|member| member.standing != standing);
@@ -122,8 +136,12 @@ impl Queues {
         if last { self.grant_all() } else { Vec::new() }
     }
 
-    /// Takes in that a Run that was expected can't be decided now: what it claims stays.
+    /// Takes in that a Run can't be decided now: it keeps a slot only if it was or may have been submitted.
     pub fn pass(&mut self, uid: &str) -> Vec<RunRef> {
+        let member = self.runs.get(uid);
+        if member.is_none_or(|member| member.standing != Standing::Holds) {
+            return self.leave(uid);
+        }
         if self.decided(uid) {
             self.grant_all()
         } else {
@@ -137,10 +155,21 @@ impl Queues {
         self.put(uid, None, last)
     }
 
-    /// Sets the limits of a Workspace; `None` while it is not Ready.
+    /// Sets the limits of a Workspace; `None` while it is not Ready. A changed limit takes back what was given by the one
+    /// before, and was not used yet.
     pub fn set(&mut self, workspace: &WorkspaceKey, limits: Option<RunLimits>) -> Vec<RunRef> {
         let queue = self.workspaces.entry(workspace.clone()).or_default();
         if queue.limits != limits {
+            for member in self.runs.values_mut() {
+                if let Standing::Granted(rank) = &member.standing
+                    && member.workspace == *workspace
+                {
+                    let waits = Standing::Waits(rank.clone());
+                    queue.count(member, false);
+                    member.standing = waits;
+                    queue.count(member, true);
+                }
+            }
             queue.limits = limits;
             let shares = queue.namespaces.iter();
             let next = shares.filter_map(|(namespace, share)| queue.next_of(namespace, share));
@@ -205,14 +234,17 @@ impl Queues {
         let mut granted = Vec::new();
         let queue = self.workspaces.get(workspace);
         let unlimited = queue.is_some_and(|queue| queue.limits == Some(RunLimits::default()));
-        let open = unlimited || self.undecided.is_empty();
+        let open = unlimited || self.opened && self.undecided.is_empty();
         while open
             && let Some((namespace, uid)) = self.workspaces.get(workspace).and_then(Queue::first)
             && let Some(old) = self.runs.remove(&uid)
         {
             self.count(&old, false);
+            let Standing::Waits(rank) = old.standing else {
+                break;
+            };
             let member = Member {
-                standing: Standing::Granted,
+                standing: Standing::Granted(rank),
                 ..old
             };
             self.count(&member, true);
@@ -262,11 +294,11 @@ impl Queue {
             Standing::Waits(rank) => {
                 share.waiting.remove(rank);
             }
-            Standing::Granted | Standing::Holds if joins => {
+            Standing::Granted(_) | Standing::Holds if joins => {
                 share.taken += 1;
                 self.taken += 1;
             }
-            Standing::Granted | Standing::Holds => {
+            Standing::Granted(_) | Standing::Holds => {
                 share.taken = share.taken.saturating_sub(1);
                 self.taken = self.taken.saturating_sub(1);
             }

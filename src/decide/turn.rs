@@ -192,7 +192,11 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let Some(run) = self.latest.as_ref().map(|latest| latest.run()) else {
             return Claim::Nothing;
         };
-        if holds_slot(run) || self.unheard {
+        // An edit may have removed the intent.
+        let memory = self.memory.memory();
+        let posted = memory.intent.is_some() && !memory.knows_none_made();
+        let known = memory.run_id.is_some() || posted || self.unheard;
+        if holds_slot(run) || known && !run.ended() {
             return Claim::Holds;
         }
         if !turn.wants_slot {

@@ -130,7 +130,8 @@ impl Proc {
             all: Some(all),
             per_namespace: None,
         });
-        limits.filter(|_| !self.queues.has_slot(&uid(number)))
+        let own = WorkspaceKey::own_default("team");
+        limits.filter(|_| !self.queues.has_slot(&uid(number), &own))
     }
 
     /// These Runs have got a slot.
@@ -351,6 +352,7 @@ pub(crate) fn start(s: &mut State, slot: usize) {
         for object in s.live.iter().flatten() {
             proc.queues.expect(&uid(object.uid));
         }
+        proc.queues.open();
     }
     verify(s, slot);
     watch::list(s, slot);

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, WorkspaceSpec, workspace::RunLimits},
-    decide::{WorkspaceView, claims::holds_slot},
+    decide::{WorkspaceView, claims::holds_slot, queue::Claim},
 };
 
 use crate::support::{Case, condition, lost, not_ready, problem, view};
@@ -103,4 +103,33 @@ fn a_run_stands_in_the_queue(#[case] case: Case, #[case] stands: bool) {
 fn a_run_that_may_have_a_run_has_a_slot_and_waits_for_none(#[case] case: Case, #[case] does: &str) {
     assert!(holds_slot(&case.run));
     assert_eq!(full(case).does(), does);
+}
+
+/// One that can't go blocks nobody behind it.
+/// Proves: P-slots, P-refused-writes
+#[test]
+fn a_run_whose_intent_is_refused_leaves_the_queue_until_the_next_attempt() {
+    let refused = Case::new().write_refused("no").settle();
+    assert!(!full(refused.clone()).decide().wants_slot);
+    assert!(full(refused.at(60)).decide().wants_slot);
+}
+
+/// Proves: P-slots, D-stripped
+#[rstest]
+#[case::in_doubt(Case::new().mine().posted(Err(lost())), Claim::Holds)]
+#[case::proved(Case::new().mine().posted(Err(problem(403, "no"))), Claim::Nothing)]
+fn an_edit_that_removes_an_intent_frees_no_slot(#[case] case: Case, #[case] claim: Claim) {
+    let mut case = full(case.settle());
+    case.run.metadata.annotations = None;
+    case.reads_object();
+    let turn = case.next();
+    assert_eq!(case.tracked.claim(&turn), claim);
+}
+
+/// Proves: P-slots
+#[test]
+fn a_changed_limit_costs_a_queued_run_no_write() {
+    let shown = full(Case::new()).settle();
+    let status = shown.run.status.clone();
+    assert_eq!(queued(shown, Some(3), None).settle().run.status, status);
 }

@@ -63,7 +63,6 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
     if let Known::Active(run) = known {
         version = run.resource_version();
         if left_alone(&entry, version.as_ref()) {
-            ctx.slots(|queues| queues.pass(&entry.uid));
             return Ok(Action::await_change());
         }
     }
@@ -74,7 +73,9 @@ pub async fn reconcile(known: Known, ctx: Arc<Context>) -> Reconciled {
         written: None,
         seen: None,
     };
-    match alone(&entry, version, turns.run()).await? {
+    let turned = alone(&entry, version, turns.run()).await;
+    // After a panic.
+    match turned.inspect_err(|_| ctx.slots(|queues| queues.pass(&entry.uid)))? {
         Ok(again) => Ok(again),
         Err(error) => {
             let pause = writes::failed(&ctx, &entry, &error).await;
@@ -149,7 +150,7 @@ impl Reconcile<'_> {
         let Some(decided) = self.decide() else {
             return Ok(Some(Action::await_change()));
         };
-        if self.takes_slot(&decided) {
+        if self.claims_slot(&decided) {
             return Ok(None);
         }
         let step = &decided.turn.step;
@@ -208,8 +209,8 @@ impl Reconcile<'_> {
         // Before the decision: a permit is never used for one that was made before its grant.
         self.permit = entry.take_permit().or(self.permit.take());
         let key_holder = ctx.keys.holder(&run);
-        let has_slot = ctx.has_slot(&entry.uid);
-        let needs_slot = (!has_slot).then(|| kind::limits(ctx, &key));
+        let had_slot = ctx.has_slot(&entry.uid, &key);
+        let needs_slot = (!had_slot).then(|| kind::limits(ctx, &key).unwrap_or_default());
         let session = workspace.session.as_ref();
         let call_delay = match session.and_then(|session| session.limiter.long_pause()) {
             Some(until) => Some(CallDelay::Paused { until }),
@@ -253,13 +254,14 @@ impl Reconcile<'_> {
             run,
             choice,
             key,
+            had_slot,
             workspace,
             turn,
         })
     }
 
-    /// Takes in what the Run claims of its Workspace's slots. True if it has got one just now: it is decided again.
-    fn takes_slot(&self, decided: &Decided) -> bool {
+    /// Takes in what the Run claims of its Workspace's slots. True if it has got or lost one since: it is decided again.
+    fn claims_slot(&self, decided: &Decided) -> bool {
         let (ctx, entry) = (self.ctx, self.entry);
         // Where it belongs isn't known before the first lists.
         if decided.choice == Choice::Unknown && !ctx.synced() {
@@ -267,12 +269,11 @@ impl Reconcile<'_> {
         }
         let claim = entry.with(|state| state.run.claim(&decided.turn));
         let wants = matches!(claim, Claim::Wants { .. });
-        let had = ctx.has_slot(&entry.uid);
         let run = (&*entry.namespace, &*entry.uid);
         ctx.slots(|queues| queues.claim(run, &decided.key, claim));
-        let has = ctx.has_slot(&entry.uid);
+        let has = ctx.has_slot(&entry.uid, &decided.key);
         self.measure_wait(&decided.key, wants, has);
-        wants && !had && has
+        wants && has != decided.had_slot
     }
 
     /// Measures how long the Run waited for a slot, from the first decision without one.
@@ -284,7 +285,7 @@ impl Reconcile<'_> {
             }
             state.queued_since.take().filter(|_| wants)
         });
-        let limited = || kind::limits(self.ctx, key) != RunLimits::default();
+        let limited = || kind::limits(self.ctx, key) != Some(RunLimits::default());
         if let Some(since) = waited.filter(|_| limited()) {
             let waited = Duration::try_from(now().duration_since(since));
             self.ctx.metrics.left_queue(key, waited.unwrap_or_default());

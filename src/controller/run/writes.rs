@@ -44,6 +44,8 @@ pub(crate) struct Decided {
     pub(crate) run: Arc<Run>,
     pub(crate) choice: Choice,
     pub(crate) key: WorkspaceKey,
+    /// It had a slot of that Workspace when it was decided.
+    pub(crate) had_slot: bool,
     pub(crate) workspace: Arc<WorkspaceState>,
     pub(crate) turn: Turn,
 }

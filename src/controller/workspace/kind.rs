@@ -98,13 +98,10 @@ pub(crate) fn by_rule(ctx: &Context, namespace: &str) -> Choice {
     choice::by_rule(own, ctx.config.cluster_workspaces.then_some(defaults))
 }
 
-/// How many of its Runs may be active; any number if the store lacks it, or it can't be read.
-pub(crate) fn limits(ctx: &Context, key: &WorkspaceKey) -> RunLimits {
-    fn of<K: AnyWorkspace>(found: Option<&Maybe<K>>) -> RunLimits {
-        let found = found.and_then(Maybe::good);
-        found
-            .map(|workspace| workspace.limits())
-            .unwrap_or_default()
+/// How many of its Runs may be active; `None` if the store lacks it, or it can't be read.
+pub(crate) fn limits(ctx: &Context, key: &WorkspaceKey) -> Option<RunLimits> {
+    fn of<K: AnyWorkspace>(found: Option<&Maybe<K>>) -> Option<RunLimits> {
+        Some(found?.good()?.limits())
     }
     let (caches, namespace, name) = (&ctx.caches, &key.namespace, &key.name);
     match key.kind {

@@ -32,6 +32,7 @@ fn names(granted: &[RunRef]) -> Vec<&str> {
 /// A queue of a ClusterWorkspace with these limits, and Runs as `namespace/uid` that joined while it was closed.
 fn queue(limits: RunLimits, runs: &[(&str, &str, Claim)]) -> (Queues, Vec<String>) {
     let mut queues = Queues::default();
+    queues.open();
     for (namespace, uid, claim) in runs {
         assert_eq!(queues.claim((namespace, uid), &shared(), *claim), []);
     }
@@ -66,7 +67,7 @@ fn who_has_a_slot_by_its_object_counts_and_needs_none_to_be_free() {
     let runs = [("a", "a1", wants(0, 1)), ("a", "a2", Claim::Holds)];
     let (mut queues, granted) = queue(limits(1, None), &runs);
     assert_eq!(granted, [""; 0]);
-    assert!(queues.has_slot("a2") && !queues.has_slot("a1"));
+    assert!(queues.has_slot("a2", &shared()) && !queues.has_slot("a1", &shared()));
     // A lower limit takes none away.
     assert_eq!(queues.claim(("a", "a3"), &shared(), Claim::Holds), []);
     assert_eq!(queues.leave("a2"), []);
@@ -83,7 +84,7 @@ fn a_slot_that_was_given_stays_until_its_run_wants_it_no_more() {
     assert_eq!(granted, ["a1"]);
     assert_eq!(queues.claim(("a", "a1"), &shared(), wants(-9, 1)), []);
     assert_eq!(queues.claim(("b", "b1"), &shared(), wants(9, 3)), []);
-    assert!(queues.has_slot("a1"));
+    assert!(queues.has_slot("a1", &shared()));
     assert_eq!(names(&queues.leave("a1")), ["b1"]);
 }
 
@@ -99,8 +100,11 @@ fn a_changed_priority_a_higher_limit_and_another_workspace_count_at_once() {
         names(&queues.claim(("a", "a2"), &own(), wants(1, 2))),
         ["a1", "a2"]
     );
+    assert!(queues.has_slot("a2", &own()) && !queues.has_slot("a2", &shared()));
+    // What was given and not used yet is taken back.
     assert_eq!(queues.set(&shared(), None), []);
-    assert!(queues.has_slot("a1"));
+    assert!(!queues.has_slot("a1", &shared()));
+    assert_eq!(names(&queues.set(&shared(), Some(limits(1, None)))), ["a1"]);
 }
 
 #[test]
@@ -111,12 +115,14 @@ fn after_a_start_no_slot_is_given_before_each_earlier_run_was_decided() {
     }
     queues.set(&shared(), Some(limits(1, None)));
     queues.set(&own(), Some(RunLimits::default()));
+    queues.open();
     assert_eq!(queues.claim(("a", "a1"), &shared(), wants(0, 1)), []);
     // Where nothing is limited, nobody waits.
     assert_eq!(
         names(&queues.claim(("team", "t"), &own(), wants(0, 1))),
         ["t"]
     );
+    // It can't be decided, and is not given a slot either.
     assert_eq!(queues.pass("a2"), []);
     assert_eq!(
         names(&queues.claim(("a", "a3"), &shared(), wants(1, 3))),
@@ -141,5 +147,5 @@ fn nothing_is_kept_of_a_workspace_without_runs_that_is_not_ready() {
     queues.leave("a1");
     assert_eq!(usage(&queues), [(0, 1)]);
     queues.leave("b1");
-    assert_eq!(queues, Queues::default());
+    assert!(queues.runs.is_empty() && queues.workspaces.is_empty());
 }

@@ -57,6 +57,7 @@ fn hold_status(facts: &Facts<'_>, decision: &mut Decision) {
     {
         return;
     }
+    decision.wants_slot = false;
     let known = facts.status().run_id.is_some();
     let asked = facts.deleting() || facts.spec().cancelled();
     decision.status = None;
@@ -79,6 +80,7 @@ fn hold_refused(facts: &Facts<'_>, decision: &mut Decision) {
         return;
     };
     decision.effect = None;
+    decision.wants_slot = false;
     decision.requeue_at = decision.requeue_at.into_iter().chain([refused.again]).min();
     if !facts.ended() && facts.run_id().is_none() {
         let why = messages::write_refused(refused, "Nothing is sent to the service meanwhile.");

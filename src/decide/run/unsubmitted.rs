@@ -218,7 +218,9 @@ fn submit_new(facts: &Facts<'_>, session: &Session) -> Decision {
         return blocked(facts, messages::key_in_use(facts, holder))
             .requeue_at(later(facts.now, facts.settings.poll_max));
     }
-    if let Some(limits) = facts.needs_slot {
+    // One whose intent is refused now is held outside of the queue.
+    let queues = facts.write_waits().is_none();
+    if let Some(limits) = facts.needs_slot.filter(|_| queues) {
         // Without a limit it gets its slot at once.
         let limited = limits != RunLimits::default();
         let waits = limited.then(|| pending(facts, messages::queued(facts, limits)));
