@@ -72,9 +72,7 @@ impl Run {
 
     /// The intent of this object.
     pub(crate) fn intent(&self) -> Option<Intent> {
-        let annotations = self.metadata.annotations.as_ref();
-        let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-        IntentRecord::read(text.map(String::as_str), self.uid()).own()
+        IntentRecord::of(&self.metadata).own()
     }
 
     /// The object as the operator reads it; none if it can't.

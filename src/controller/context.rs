@@ -68,6 +68,30 @@ impl Config {
         let seconds = u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX);
         watcher::Config::default().timeout(seconds)
     }
+
+    /// That of a process that watches nothing.
+    #[cfg(test)]
+    pub(crate) fn idle() -> Self {
+        Self {
+            base_url: None,
+            allow_list: AllowList::default(),
+            contract: Arc::new(Contract::builtin().unwrap()),
+            namespaces: Vec::new(),
+            cluster_workspaces: false,
+            cluster_resource_namespace: "run-operator".to_owned(),
+            settings: Settings {
+                process: "me".to_owned(),
+                poll_min: Duration::from_secs(2),
+                poll_max: Duration::from_mins(1),
+                service_events: false,
+            },
+            max_concurrent_reconciles: 1,
+            max_streams: 1,
+            watch_timeout: Duration::from_mins(2),
+            h2c: false,
+            service_proxy: None,
+        }
+    }
 }
 
 /// The watched objects other than Runs: for each a store per watched scope.
@@ -152,25 +176,6 @@ impl Context {
     /// One of a process that watches nothing.
     #[cfg(test)]
     pub(crate) fn idle(client: kube::Client) -> Self {
-        let config = Config {
-            base_url: None,
-            allow_list: AllowList::parse::<&str>([], false).unwrap(),
-            contract: Arc::new(Contract::builtin().unwrap()),
-            namespaces: Vec::new(),
-            cluster_workspaces: false,
-            cluster_resource_namespace: "run-operator".to_owned(),
-            settings: Settings {
-                process: "me".to_owned(),
-                poll_min: Duration::from_secs(2),
-                poll_max: Duration::from_mins(1),
-                service_events: false,
-            },
-            max_concurrent_reconciles: 1,
-            max_streams: 1,
-            watch_timeout: Duration::from_mins(2),
-            h2c: false,
-            service_proxy: None,
-        };
         let caches = Caches {
             workspaces: Vec::new(),
             cluster_workspaces: Vec::new(),
@@ -179,7 +184,7 @@ impl Context {
         let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
         Self::new(
             client,
-            config,
+            Config::idle(),
             metrics,
             Leading::always(),
             shutdown,

@@ -169,13 +169,8 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::api::Contract;
     use crate::controller::apiserver::silent;
-    use crate::decide::Settings;
-    use crate::service::AllowList;
 
     /// Its runtime runs tasks only while it is blocked on.
     fn idle() -> (tokio::runtime::Runtime, Probe) {
@@ -183,28 +178,16 @@ mod tests {
             .enable_all()
             .build()
             .unwrap();
-        let config = Config {
-            base_url: None,
-            allow_list: AllowList::default(),
-            contract: Arc::new(Contract::builtin().unwrap()),
-            namespaces: Vec::new(),
-            cluster_workspaces: false,
-            cluster_resource_namespace: String::new(),
-            settings: Settings {
-                process: "test".to_owned(),
-                poll_min: Duration::from_secs(5),
-                poll_max: Duration::from_mins(5),
-                service_events: false,
-            },
-            max_concurrent_reconciles: 1,
-            max_streams: 1,
-            watch_timeout: Duration::from_mins(2),
-            h2c: false,
-            service_proxy: None,
-        };
         let probe = runtime.block_on(async {
             let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
-            Controller::new(silent(), config, metrics, Leading::always(), shutdown).probe()
+            Controller::new(
+                silent(),
+                Config::idle(),
+                metrics,
+                Leading::always(),
+                shutdown,
+            )
+            .probe()
         });
         (runtime, probe)
     }
