@@ -105,7 +105,7 @@ fn a_run_that_may_have_a_run_has_a_slot_and_waits_for_none(#[case] case: Case, #
     assert_eq!(full(case).does(), does);
 }
 
-/// One that can't go blocks nobody behind it.
+/// It delays no Run behind it meanwhile.
 /// Proves: P-slots, P-refused-writes
 #[test]
 fn a_run_whose_intent_is_refused_leaves_the_queue_until_the_next_attempt() {

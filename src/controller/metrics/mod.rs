@@ -1,6 +1,6 @@
 //! The metrics. No label's value names an object other than the operator's Lease and the namespaces whose Workspaces have
-//! a limit, or can be chosen by a user or the service, which bounds the number of series. A series whose labels are known beforehand starts at zero: a rate is
-//! correct from the first event on.
+//! a limit, or can be chosen by a user or the service, which bounds the number of series. A series whose labels are known
+//! beforehand starts at zero: a rate is correct from the first event on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -117,7 +117,7 @@ fn after_a_start_no_slot_is_given_before_each_earlier_run_was_decided() {
     queues.set(&own(), Some(RunLimits::default()));
     queues.open();
     assert_eq!(queues.claim(("a", "a1"), &shared(), wants(0, 1)), []);
-    // Where nothing is limited, nobody waits.
+    // A Workspace without a limit gives slots at once.
     assert_eq!(
         names(&queues.claim(("team", "t"), &own(), wants(0, 1))),
         ["t"]

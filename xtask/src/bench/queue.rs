@@ -58,7 +58,7 @@ async fn limit(stage: &Stage, slots: usize) -> Outcome<()> {
     run(patch, "").await.map(drop)
 }
 
-/// Creates the Runs that have the slots until they are told to end.
+/// Creates Runs that take every slot, and keep it until the bench ends them.
 async fn take_all(stage: &Stage, slots: usize) -> Outcome<()> {
     let clients = stage.clients().await?;
     load::each(&clients, FIRST, slots, async |client, name| {
