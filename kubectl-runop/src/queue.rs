@@ -8,7 +8,7 @@ use kube::api::ListParams;
 
 use run_operator::api::workspace::RunLimits;
 use run_operator::api::{
-    AnyWorkspace, ClusterWorkspace, Reason, Workspace, WorkspaceKey, WorkspaceKind, WorkspaceRef,
+    AnyWorkspace, ClusterWorkspace, Reason, Workspace, WorkspaceKey, WorkspaceKind,
 };
 use run_operator::checks::{NAMED, Refused, bounded, first, pages};
 use run_operator::decide::claims;
@@ -134,19 +134,8 @@ pub(crate) fn waits_at(run: &Run) -> Option<WorkspaceKey> {
     if !waits {
         return None;
     }
-    claims::bound_to(&run.whole()?).or_else(|| named(run))
-}
-
-/// The Workspace that a queued Run's message names: while the rule chooses it, nothing else in the object does.
-fn named(run: &Run) -> Option<WorkspaceKey> {
-    let mut words = run.condition()?.message.split(' ');
-    let is = |word: &str| WorkspaceKind::ALL.iter().find(|kind| kind.as_str() == word);
-    let kind = words.find_map(is)?;
-    let reference = WorkspaceRef {
-        kind: Some(*kind),
-        name: words.next()?.to_owned(),
-    };
-    Some(WorkspaceKey::of(&reference, run.namespace()))
+    let workspace = run.status.as_ref()?.queued_for.as_ref()?;
+    Some(WorkspaceKey::of(workspace, run.namespace()))
 }
 
 /// The places of the queued ones of these Runs, such as `3 of 12`, by uid; none where not all that wait can be listed.
@@ -228,6 +217,8 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
+    use run_operator::api::WorkspaceRef;
+
     use super::*;
     use crate::fixtures::{active, at, pending};
 
@@ -248,7 +239,10 @@ mod tests {
     }
 
     fn queued(name: &str, second: i64, priority: i32) -> Run {
-        made(pending(Reason::Queued), name, second, shared(priority))
+        let mut run = made(pending(Reason::Queued), name, second, shared(priority));
+        let status = run.status.as_mut().unwrap();
+        status.queued_for = Some(WorkspaceRef::shared("shared".to_owned()));
+        run
     }
 
     fn holder(name: &str, second: i64) -> Run {
@@ -290,19 +284,6 @@ mod tests {
         assert_eq!(uids(&line.active), ["a/old", "b/young"]);
         let order = ["b/first", "a/early", "a/late", "b/other"];
         assert_eq!(uids(&line.waiting), order);
-    }
-
-    #[test]
-    fn the_message_names_the_workspace_that_the_rule_chose() {
-        let named = |workspace: &str| {
-            let mut run = made(pending(Reason::Queued), "a/run", 0, json!({}));
-            let conditions = &mut run.status.as_mut().unwrap().conditions;
-            conditions[0].message = format!("Waiting for other Runs of the {workspace} to end: …");
-            waits_at(&run).unwrap()
-        };
-        assert_eq!(named("ClusterWorkspace shared"), key());
-        let own = WorkspaceKey::own_default("a");
-        assert_eq!(named("Workspace default in namespace a"), own);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub struct RunStatus {
     /// The Workspace that the run was submitted to. Written once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<ResolvedWorkspace>,
+    /// The Workspace for a slot of which the Run waits; absent while it waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_for: Option<WorkspaceRef>,
     /// The Workspace's `runDefaults` at the submission: in force where the spec has no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_defaults: Option<RunDefaults>,

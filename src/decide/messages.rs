@@ -156,9 +156,13 @@ pub(crate) fn held_back(facts: &Facts<'_>, delay: CallDelay) -> Why {
     Why::new(Reason::RateLimited, message)
 }
 
-/// The limit is that of the time when the wait began: a change of it costs no write.
+/// The limit is that of the time when the wait for this Workspace began: a change of it costs no write.
 pub(crate) fn queued(facts: &Facts<'_>, limits: RunLimits) -> Why {
-    let shown = as_shown(facts, ConditionType::Reconciling, "True");
+    let here = match (&facts.status().queued_for, facts.choice) {
+        (Some(shown), Choice::One(chosen)) => shown == chosen,
+        _ => false,
+    };
+    let shown = as_shown(facts, ConditionType::Reconciling, "True").filter(|_| here);
     if let Some(shown) = shown.filter(|why| why.reason == Reason::Queued) {
         return shown;
     }

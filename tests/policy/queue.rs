@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, WorkspaceSpec, workspace::RunLimits},
-    decide::{WorkspaceView, claims::holds_slot, queue::Claim},
+    api::{Phase, WorkspaceRef, WorkspaceSpec, workspace::RunLimits},
+    decide::{Choice, WorkspaceView, claims::holds_slot, queue::Claim},
 };
 
 use crate::support::{Case, condition, lost, not_ready, problem, view};
@@ -49,6 +49,20 @@ fn a_run_without_a_slot_shows_that_it_waits_and_goes_on_when_it_has_one() {
         ..case
     };
     assert_eq!(has.does(), "intent");
+}
+
+/// While the rule chooses its Workspace, the choice may change.
+/// Proves: P-slots
+#[test]
+fn the_status_names_the_workspace_for_which_it_waits() {
+    let own = full(Case::new()).settle();
+    let named = |case: &Case| case.settled().queued_for.map(|workspace| workspace.name);
+    assert_eq!(named(&own).as_deref(), Some("default"));
+    let mut moved = own.clone();
+    moved.by_rule = Choice::One(WorkspaceRef::shared("shared".to_owned()));
+    assert_eq!(named(&moved).as_deref(), Some("shared"));
+    assert!(message(&moved).contains("ClusterWorkspace shared"));
+    assert_eq!(named(&own.submitted("running")), None);
 }
 
 #[rstest]

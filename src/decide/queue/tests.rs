@@ -132,6 +132,19 @@ fn after_a_start_no_slot_is_given_before_each_earlier_run_was_decided() {
     assert_eq!(names(&queues.leave("a3")), ["a1"]);
 }
 
+/// The Runs of one namespace are listed, and decided, before those of another.
+#[test]
+fn at_a_start_no_slot_is_given_between_two_lists() {
+    let mut queues = Queues::default();
+    queues.set(&shared(), Some(limits(1, None)));
+    queues.expect("a1");
+    assert_eq!(queues.claim(("a", "a1"), &shared(), wants(0, 1)), []);
+    queues.expect("b1");
+    assert_eq!(queues.open(), []);
+    assert_eq!(queues.claim(("b", "b1"), &shared(), Claim::Holds), []);
+    assert_eq!(names(&queues.leave("b1")), ["a1"]);
+}
+
 #[test]
 fn nothing_is_kept_of_a_workspace_without_runs_that_is_not_ready() {
     let (mut queues, _) = queue(limits(1, None), &[("a", "a1", wants(0, 1))]);

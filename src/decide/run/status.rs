@@ -12,6 +12,7 @@ use crate::api::{
     status::LastError,
 };
 use crate::decide::{
+    choice::Choice,
     claims::refusal_is_for_this_epoch,
     conditions::{Conditions, Mirror, Why, apply},
     delays::{self, after_stored, later},
@@ -60,6 +61,11 @@ impl<'a> Facts<'a> {
             let completed = &mut status.completion_time;
             completed.get_or_insert_with(|| whole_seconds(self.wall));
         }
+        let queued = matches!(conditions, Conditions::Pending(why) if why.reason == Reason::Queued);
+        status.queued_for = match self.choice {
+            Choice::One(workspace) if queued => Some(workspace.clone()),
+            _ => None,
+        };
         let (ready_when, generation) = (spec.ready_when(), self.generation());
         apply(&mut status, conditions, ready_when, generation, self.wall);
         ttl::record_keeper(self, &mut status);
