@@ -32,6 +32,7 @@ struct Seen {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     uid: String,
+    name: String,
     resource_version: String,
     #[serde(default)]
     finalizers: Vec<String>,
@@ -47,6 +48,7 @@ struct Status {
 /// What was seen of one Run.
 #[derive(Default)]
 pub(super) struct Life {
+    pub(super) name: String,
     /// The time at which each of the service's states was first in the status.
     pub(super) states: HashMap<String, Timestamp>,
     /// The run has ended, and the operator's finalizer is gone.
@@ -142,6 +144,7 @@ async fn follow(
 /// Notes a version.
 fn note(lives: &mut Lives, run: Seen) {
     let life = lives.entry(run.metadata.uid).or_default();
+    life.name = run.metadata.name;
     if let Some(state) = run.status.state {
         life.states.entry(state).or_insert_with(wall);
     }

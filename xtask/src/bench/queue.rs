@@ -1,12 +1,13 @@
 //! Many Runs that wait for a slot of their Workspace: what each of them costs, and how soon a slot that becomes free is
 //! used.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{interval, sleep};
 
-use super::load::{self, HOURS, Pace};
+use super::load::{self, HOURS};
 use super::observer::Observer;
 use super::operator::Operator;
 use super::stage::Stage;
@@ -17,12 +18,8 @@ use crate::service::{ServiceRun, runs};
 const NAMESPACE: &str = "queue";
 /// The prefix of the Runs that have the slots first, and of their runs.
 const FIRST: &str = "first";
-/// Runs that end in a second.
-const ENDS: usize = 10;
-/// Milliseconds from one end to the next.
-const APART: u64 = 1000 / ENDS as u64;
-/// The milliseconds that a run is queued at the service.
-const QUEUED: u64 = 200;
+/// Milliseconds from one end to the next: ten a second.
+const APART: u64 = 100;
 /// Time for all Runs to wait, and then for all to end.
 const PATIENCE: Duration = Duration::from_mins(40);
 /// Interval of asking how many Runs wait: each scrape counts all of them.
@@ -30,22 +27,26 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Lets many Runs wait, and then the runs end one after the other.
 pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
-    let (slots, count) = if quick { (20, 1000) } else { (100, 10_000) };
+    let (slots, count, ends) = if quick {
+        (20, 1000, 500)
+    } else {
+        (100, 10_000, 3000)
+    };
     let stage = Stage::set(NAMESPACE).await?;
     limit(&stage, slots).await?;
     let (operator, _) = stage.operator(&[]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
-    take_all(&stage, slots).await?;
+    create(&stage, FIRST, slots).await?;
     observer.shown("running", slots, PATIENCE).await?;
-    let waiting = wait(&stage, &operator, slots, count).await?;
+    let waiting = wait(&stage, &operator, count).await?;
     eprintln!("all wait: measured");
-    let admitted = end(&stage, &operator, &observer, slots, count).await?;
-    let title = "What each Run costs until it waits, and from then on to its end; times in ms";
+    let admitted = end(&stage, &operator, &observer, slots, ends).await?;
+    let title = "What each Run costs until it waits, and each that is submitted; times in ms";
     Ok(Figures::new("queue")
         .row("Runs that wait", count)
         .row("Slots", slots)
-        .row("Runs that end in a second", ENDS)
+        .row("Runs that end, ten a second", ends)
         .columns(title, &[waiting, admitted]))
 }
 
@@ -58,10 +59,10 @@ async fn limit(stage: &Stage, slots: usize) -> Outcome<()> {
     run(patch, "").await.map(drop)
 }
 
-/// Creates Runs that take every slot, and keep it until the bench ends them.
-async fn take_all(stage: &Stage, slots: usize) -> Outcome<()> {
+/// Creates Runs whose runs have their names, and last until the bench ends them.
+async fn create(stage: &Stage, prefix: &str, count: usize) -> Outcome<()> {
     let clients = stage.clients().await?;
-    load::each(&clients, FIRST, slots, async |client, name| {
+    load::each(&clients, prefix, count, async |client, name| {
         let mut run = load::manifest(&name, HOURS);
         run["spec"]["workload"]["simulate"]["runId"] = json!(name);
         load::apply(&client, NAMESPACE, &run).await.map(drop)
@@ -69,13 +70,11 @@ async fn take_all(stage: &Stage, slots: usize) -> Outcome<()> {
     .await
 }
 
-/// Creates the Runs that wait. Each will run for as long as it takes until all others that have a slot have ended once.
-async fn wait(stage: &Stage, operator: &Operator, slots: usize, count: usize) -> Outcome<Column> {
-    let pace = Pace(QUEUED, APART * slots as u64 - QUEUED);
-    let clients = stage.clients().await?;
+/// Creates the Runs that wait.
+async fn wait(stage: &Stage, operator: &Operator, count: usize) -> Outcome<Column> {
     stage.at_rest().await?;
     let (before, requests) = (operator.usage()?, stage.requests().await?);
-    load::create_all(&clients, NAMESPACE, "run", count, pace).await?;
+    create(stage, "run", count).await?;
     let log = || operator.log();
     until("every Run waits", PATIENCE, log, async || {
         sleep(LOOK).await;
@@ -95,30 +94,40 @@ async fn wait(stage: &Stage, operator: &Operator, slots: usize, count: usize) ->
         .rows(requests.for_each(count)))
 }
 
-/// Ends the first runs at the pace at which the others end by themselves, and waits for the end of all.
+/// Ends so many runs, one after the other and the longest running first, and waits until their Runs show it.
 async fn end(
     stage: &Stage,
     operator: &Operator,
     observer: &Observer,
     slots: usize,
-    count: usize,
+    ends: usize,
 ) -> Outcome<Column> {
     let (before, requests) = (operator.usage()?, stage.requests().await?);
     let mut ticks = interval(Duration::from_millis(APART));
-    for number in 0..slots {
+    let mut ended = HashSet::new();
+    while ended.len() < ends {
         ticks.tick().await;
-        let path = format!("runs/{}/state", load::name(FIRST, number));
-        let ended = json!({"state": "succeeded"});
-        stage.service.steer(&path, ended).await?;
+        let next = observer.lives(|lives| {
+            let running = lives.values().filter(|life| !ended.contains(&life.name));
+            let running =
+                running.filter_map(|life| Some((life.states.get("running")?, &life.name)));
+            running.min().map(|(_, name)| name.clone())
+        });
+        if let Some(name) = next {
+            let ended_as = json!({"state": "succeeded"});
+            let path = format!("runs/{name}/state");
+            stage.service.steer(&path, ended_as).await?;
+            ended.insert(name);
+        }
     }
-    observer.released(slots + count, PATIENCE).await?;
-    let cpu = millis_each((operator.usage()? - before).cpu, count);
+    observer.released(ends, PATIENCE).await?;
+    let cpu = millis_each((operator.usage()? - before).cpu, ends);
     let requests = stage.requests().await?.since(&requests);
     let used = used_after(&runs(&stage.service).await?, slots)?;
-    Ok(Column::new("to its end")
+    Ok(Column::new("that is submitted")
         .cell("Operator's time on a core", cpu)
         .rows(spread("From an end to the next POST", used))
-        .rows(requests.for_each(count)))
+        .rows(requests.for_each(ends)))
 }
 
 /// The times from each end until its slot was used again, as the service saw both.
