@@ -95,12 +95,16 @@ pub(crate) async fn shared_ready(world: &World, reason: &str) -> ClusterWorkspac
     ready(&shared(world), "shared", reason).await
 }
 
+/// Of its present spec.
 async fn ready(api: &Api<ClusterWorkspace>, name: &str, reason: &str) -> ClusterWorkspace {
     eventually(&format!("{name} has Ready for {reason}"), async || {
         let workspace = api.get(name).await.map_err(|error| error.to_string())?;
         let all = workspace.status.clone().unwrap_or_default().conditions;
+        let generation = workspace.metadata.generation;
         match conditions::find(&all, Type::Ready) {
-            Some(ready) if ready.reason == reason => Ok(workspace),
+            Some(ready) if ready.reason == reason && ready.observed_generation == generation => {
+                Ok(workspace)
+            }
             _ => Err(serde_json::to_string_pretty(&all).unwrap()),
         }
     })
@@ -235,6 +239,7 @@ async fn a_run_without_reference_uses_the_default_of_its_namespace_and_stays_the
 
     let paused = json!({"suspend": true, "namespaceSelector": labelled});
     world.apply("", "ClusterWorkspace", "shared", paused).await;
+    shared_ready(&world, "Verified").await;
     team.create("held", json!({"region": "eu"}), json!({}))
         .await;
     team.not_ready("held", "WorkspaceSuspended").await;
