@@ -54,7 +54,8 @@ pub fn markdown(reason: Reason) -> &'static str {
         | Reason::VersionAccepted
         | Reason::Identified
         | Reason::Verified
-        | Reason::Checking => NOTHING,
+        | Reason::Checking
+        | Reason::Scheduled => NOTHING,
         Reason::CreateRefused => "Correct the spec in a new Run; a retry does nothing.",
         Reason::RunTooLarge => {
             "Create a new Run with a smaller workload: let it refer to its large parts by an address."
@@ -151,6 +152,26 @@ pub fn markdown(reason: Reason) -> &'static str {
              file](contract.md#review-a-change-of-contract)."
         }
         Reason::WorkspaceMismatch => "Check `spec.workspaceID` and the token.",
+        Reason::ScheduleInvalid => {
+            "Correct `spec.schedules` or `spec.timeZone` as the message says, or apply the CRDs of this operator's \
+             version."
+        }
+        Reason::TemplateNotFound => {
+            "Create the RunTemplate that the message names, or name another in `spec.templateRef`; the schedule then \
+             resumes automatically."
+        }
+        Reason::TemplateInvalid => {
+            "Correct the RunTemplate, or the schedule's `spec.parameters`, as the message says; the schedule then \
+             resumes automatically."
+        }
+        Reason::TemplateRefused => {
+            "Correct the schedule's template, or the RunTemplate, as the message says. Where a policy or a quota refuses \
+             the Run, have that changed: it is tried again automatically."
+        }
+        Reason::NameTaken => {
+            "Delete the Run that the message names, or create it again under another name; it is tried again \
+             automatically."
+        }
     }
 }
 

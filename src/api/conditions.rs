@@ -36,12 +36,12 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// The conditions of a Run and of a Workspace.
+    /// The conditions of a Run, a Workspace and a RunSchedule.
     pub enum ConditionType {
         Accepted,
         /// The mirror of the run is up to date.
         Synced,
-        /// `spec.suspend` holds the submission, as in a batch/v1 Job.
+        /// `spec.suspend` holds the submission, as in a batch/v1 Job, or the schedule.
         Suspended,
         Finished,
         /// The run succeeded, as in a batch/v1 Job.
@@ -151,6 +151,18 @@ words! {
         WorkspaceMismatch,
         Verified,
         Checking,
+        /// The RunSchedule's next Run will be created.
+        Scheduled,
+        /// The RunSchedule's times or its time zone can't be read.
+        ScheduleInvalid,
+        /// The RunSchedule's RunTemplate doesn't exist.
+        TemplateNotFound,
+        /// The RunTemplate can't be expanded: a parameter is missing, unknown or of another type.
+        TemplateInvalid,
+        /// The API server refuses the Run that the template yields.
+        TemplateRefused,
+        /// Another object has the name of a tick's Run.
+        NameTaken,
     }
 }
 

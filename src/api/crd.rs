@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::util::{Failed, failed};
 
-use super::{ClusterWorkspace, Run, Workspace, names, schema};
+use super::{ClusterWorkspace, Run, RunSchedule, RunTemplate, Workspace, names, schema};
 
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
 
@@ -42,18 +42,38 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
     crd
 }
 
+pub fn run_schedule() -> CustomResourceDefinition {
+    finish(RunSchedule::crd())
+}
+
+pub fn run_template() -> CustomResourceDefinition {
+    finish(RunTemplate::crd())
+}
+
+/// Those of all kinds, in the order in which they are applied.
+pub fn all() -> [CustomResourceDefinition; 5] {
+    [
+        run(),
+        workspace(),
+        cluster_workspace(),
+        run_schedule(),
+        run_template(),
+    ]
+}
+
 /// The files of `crds/`, by name, in the order in which they are applied.
-pub fn files() -> Result<Vec<(&'static str, String)>, Failed> {
+pub fn files() -> Result<Vec<(String, String)>, Failed> {
     let (policy, binding) = (document(&policy())?, document(&policy_binding())?);
-    let files = [
-        ("runs.yaml", document(&run())?),
-        ("workspaces.yaml", document(&workspace())?),
-        ("clusterworkspaces.yaml", document(&cluster_workspace())?),
-        ("policy.yaml", format!("{policy}---\n{binding}")),
-    ];
-    Ok(files
-        .map(|(name, text)| (name, format!("{HEADER}{text}")))
-        .into())
+    let with_header = |text| format!("{HEADER}{text}");
+    let file = |crd: CustomResourceDefinition| {
+        let name = format!("{}.yaml", crd.spec.names.plural);
+        Ok((name, with_header(document(&crd)?)))
+    };
+    let policies = with_header(format!("{policy}---\n{binding}"));
+    let files = all().into_iter().map(file);
+    files
+        .chain([Ok(("policy.yaml".to_owned(), policies))])
+        .collect()
 }
 
 /// Everything in one text of several documents, for `kubectl apply -f -`.

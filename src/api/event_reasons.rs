@@ -68,4 +68,12 @@ event_reasons! {
     CredentialsRejected: Warning, Check,
     VersionNotAccepted: Warning, Check,
     WorkspaceInUse: Normal, Delete,
+    /// A tick's Run was created.
+    RunCreated: Normal, Create,
+    /// `concurrencyPolicy` left out a tick.
+    TickSkipped: Normal, Create,
+    /// A tick's Run could not be created in time.
+    TickMissed: Warning, Create,
+    /// `concurrencyPolicy: Replace` cancels a Run.
+    RunReplaced: Normal, Cancel,
 }

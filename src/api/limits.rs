@@ -17,6 +17,15 @@ pub const MAX_PRIORITY: i32 = 1000;
 /// maximum of a timestamp.
 pub const MAX_SECONDS: i64 = 100 * 365 * 24 * 3600;
 
+/// Expressions of a RunSchedule.
+pub const MAX_SCHEDULES: usize = 8;
+/// Runs that a RunSchedule's status lists as active.
+pub const MAX_ACTIVE: usize = 64;
+/// Runs of a RunSchedule that stay after their end, of each outcome.
+pub const MAX_HISTORY: i32 = 1000;
+/// A RunTemplate's parameters, the values of one that are allowed, and labels or annotations of a template.
+pub const MAX_PARAMETERS: usize = 64;
+
 // Bytes of what the service sends. An identifier that is longer is refused, any other text is cut.
 /// Longer, it can't be stored, so that a stream can't resume from it.
 pub const MAX_EVENT_ID: usize = 256;
@@ -58,6 +67,14 @@ pub const MAX_KEEPER: usize = 128;
 pub const MAX_IMAGE: usize = 2048;
 /// An object's name, or a Secret's key.
 pub const MAX_NAME: usize = 253;
+/// A RunSchedule's name: a hyphen, the minute and the attempt follow in those of its Runs, as in `-202611300217.a2`.
+pub const MAX_SCHEDULE_NAME: usize = MAX_NAME - 16;
+/// One expression of a RunSchedule.
+pub const MAX_SCHEDULE: usize = 256;
+/// The name of a time zone.
+pub const MAX_TIME_ZONE: usize = 64;
+/// A parameter's value.
+pub const MAX_VALUE: usize = 4096;
 /// A DNS subdomain, a slash, a name.
 pub const MAX_LABEL_KEY: usize = 317;
 pub const MAX_LABEL_VALUE: usize = 63;

@@ -9,8 +9,10 @@ pub mod intent;
 pub mod limits;
 pub mod names;
 pub mod run;
+pub mod schedule;
 mod schema;
 pub mod status;
+pub mod template;
 pub mod workspace;
 
 pub use conditions::{ConditionType, Reason};
@@ -18,7 +20,9 @@ pub use contract::Contract;
 pub use event_reasons::{EventKind, EventReason};
 pub use intent::Intent;
 pub use run::{Run, RunSpec, Workload};
+pub use schedule::{RunSchedule, RunScheduleSpec, RunScheduleStatus};
 pub use status::{Phase, RunStatus};
+pub use template::{RunTemplate, RunTemplateSpec};
 pub use workspace::{
     AnyWorkspace, ClusterWorkspace, ClusterWorkspaceSpec, RunDefaults, Workspace, WorkspaceKey,
     WorkspaceKind, WorkspaceRef, WorkspaceSpec, WorkspaceStatus,

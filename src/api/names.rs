@@ -9,6 +9,10 @@ pub const FINALIZER: &str = "run-operator.dev/cancel";
 pub const INTENT_ANNOTATION: &str = "run-operator.dev/intent";
 /// Annotation that a user sets to a new value to retry a refused Run.
 pub const RETRY_ANNOTATION: &str = "run-operator.dev/retry";
+/// Annotation of a Run that was made from a RunTemplate: its name and generation, as in `nightly@3`.
+pub const TEMPLATE_ANNOTATION: &str = "run-operator.dev/template";
+/// Annotation of a Run that a RunSchedule made: the time of its tick.
+pub const SCHEDULED_ANNOTATION: &str = "run-operator.dev/scheduled-time";
 /// Workspace that a Run without `workspaceRef` uses.
 pub const DEFAULT_WORKSPACE: &str = "default";
 /// Annotation, `"true"`, of the ClusterWorkspace that serves the Runs without `workspaceRef` where there is no Workspace

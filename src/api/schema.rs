@@ -2,9 +2,10 @@
 //! written by hand.
 
 use kube::core::{Reason, Rule};
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
-use super::limits;
+use super::{RunSpec, limits};
 
 /// Visible ASCII: safe in every header's value.
 pub(super) const VISIBLE_ASCII: &str = "^[!-~]+$";
@@ -15,6 +16,8 @@ pub(super) const DNS_SUBDOMAIN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// A domain and a path, as in `example.com/queue`.
 pub(super) const DOMAIN_PREFIXED: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[-A-Za-z0-9/_.~%!$&'()*+,;=:]+$";
+/// The name of a template's parameter.
+pub(super) const PARAMETER: &str = "^[A-Za-z][-A-Za-z0-9_]*$";
 pub(super) const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 /// http or https, a host, perhaps a port and a path. No user, query or fragment: a token in a URL
 /// would end up in logs (rule 7).
@@ -259,6 +262,144 @@ pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "maxLength": limits::MAX_MESSAGE,
                 },
             },
+        },
+    })
+}
+
+/// The expressions of a RunSchedule. Whether they are right, its status shows: no CEL rule can tell.
+pub(super) fn schedules(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": limits::MAX_SCHEDULES,
+        "x-kubernetes-list-type": "set",
+        "items": {
+            "description": "Five fields of cron, as in `17 2 * * *`, or a name such as `@hourly`.",
+            "type": "string",
+            "minLength": 1,
+            "maxLength": limits::MAX_SCHEDULE,
+        },
+    })
+}
+
+pub(super) fn short_enough_for_ticks() -> Rule {
+    let most = limits::MAX_SCHEDULE_NAME;
+    let message = format!(
+        "metadata.name must have at most {most} characters, since the minute of a tick follows in the names of its Runs"
+    );
+    Rule::new(format!("size(self.metadata.name) <= {most}")).message(&*message)
+}
+
+pub(super) fn one_template() -> Rule {
+    refuse(
+        "template",
+        "has(self.template) != has(self.templateRef)".to_owned(),
+        "exactly one of template and templateRef is needed",
+    )
+}
+
+pub(super) fn parameters_of_a_template() -> Rule {
+    refuse(
+        "parameters",
+        "!has(self.parameters) || has(self.templateRef)".to_owned(),
+        "parameters are those of a RunTemplate: they need templateRef",
+    )
+}
+
+/// What a RunSchedule's Runs are made from: a Run's spec without what is each Run's own.
+pub(super) fn run_template(generator: &mut SchemaGenerator) -> Schema {
+    let mut spec = RunSpec::json_schema(generator);
+    let own = refuse(
+        "suspend",
+        "!has(self.suspend) && !has(self.cancel) && !has(self.idempotencyKey) && !has(self.managedBy)"
+            .to_owned(),
+        "suspend, cancel, idempotencyKey and managedBy are not the schedule's to give: leave them out; \
+         spec.suspend of the RunSchedule holds all",
+    );
+    spec.insert("x-kubernetes-validations".to_owned(), json!([own]));
+    spec.insert("description".to_owned(), json!("The spec of each Run."));
+    // A template may change, and what it lacks is the Run's default.
+    if let Some(Value::Object(fields)) = spec.get_mut("properties") {
+        for field in fields.values_mut().filter_map(Value::as_object_mut) {
+            field.remove("default");
+        }
+    }
+    template(&spec)
+}
+
+/// A template whose spec may have a parameter in place of any value.
+pub(super) fn open_template(_: &mut SchemaGenerator) -> Schema {
+    template(&json_schema!({
+        "description": "The spec of each Run, with `$(params.NAME)` in place of values. Checked when a Run is made.",
+        "type": "object",
+        "required": ["workload"],
+        "properties": {
+            "workload": {
+                "description": "The workload, as of a Run.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+            },
+        },
+        "x-kubernetes-preserve-unknown-fields": true,
+    }))
+}
+
+fn template(spec: &Schema) -> Schema {
+    let texts = |description, most| {
+        json!({
+            "description": description,
+            "type": "object",
+            "maxProperties": limits::MAX_PARAMETERS,
+            "additionalProperties": {
+                "description": "A value.",
+                "type": "string",
+                "maxLength": most,
+            },
+        })
+    };
+    json_schema!({
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "metadata": {
+                "description": "Metadata of each Run.",
+                "type": "object",
+                "properties": {
+                    "labels": texts("Labels of each Run, at most 64.", limits::MAX_VALUE),
+                    "annotations": texts("Annotations of each Run, at most 64.", limits::MAX_VALUE),
+                },
+            },
+            "spec": spec,
+        },
+    })
+}
+
+/// Values of parameters, by name.
+pub(super) fn parameter_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": limits::MAX_PARAMETERS,
+        "additionalProperties": {
+            "description": "The value, as text.",
+            "type": "string",
+            "maxLength": limits::MAX_VALUE,
+        },
+    })
+}
+
+pub(super) fn parameter_value(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
+pub(super) fn parameter_enum(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": limits::MAX_PARAMETERS,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "description": "A value.",
+            "x-kubernetes-preserve-unknown-fields": true,
         },
     })
 }

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::api::{
-    ConditionType as Type, Contract, EventReason, Phase, Reason, RunStatus, WorkspaceStatus,
+    ConditionType as Type, Contract, EventReason, Phase, Reason, RunScheduleStatus, RunStatus,
+    WorkspaceStatus,
     conditions::{find, is_true},
     contract::StateClass,
 };
@@ -314,6 +315,34 @@ fn of_workspace_status(status: &WorkspaceStatus, waits: bool) -> Option<EventDra
         _ => EventReason::NotReady,
     };
     Some(of_condition(reason, ready, ""))
+}
+
+/// The Event for a RunSchedule that stalls, recovers or is suspended.
+pub(crate) fn of_schedule(
+    before: &RunScheduleStatus,
+    after: &RunScheduleStatus,
+) -> Option<EventDraft> {
+    let held = find(&after.conditions, Type::Suspended);
+    if let Some(held) = held.filter(|_| !is_true(&before.conditions, Type::Suspended)) {
+        return Some(of_condition(EventReason::Suspended, held, ""));
+    }
+    let reason = |status: &RunScheduleStatus| {
+        let stalled = find(&status.conditions, Type::Stalled);
+        stalled.map(|condition| condition.reason.clone())
+    };
+    match (reason(before), reason(after)) {
+        (was, now) if was == now => None,
+        (Some(was), None) => {
+            let message = format!("Recovered from {was}.");
+            let ready = find(&after.conditions, Type::Ready)?;
+            let occasion = minute(ready.last_transition_time.0);
+            Some(EventDraft::new(EventReason::Recovered, occasion, message))
+        }
+        _ => {
+            let stalled = find(&after.conditions, Type::Stalled)?;
+            Some(of_condition(EventReason::Stalled, stalled, ""))
+        }
+    }
 }
 
 fn of_condition(reason: EventReason, condition: &Condition, ids: &str) -> EventDraft {

@@ -29,11 +29,30 @@ fn defaults() -> Value {
     })
 }
 
+fn smallest_schedule() -> Value {
+    json!({"schedules": ["@daily"], "template": {"spec": smallest()}})
+}
+
+fn defaults_of_a_schedule() -> Value {
+    json!({
+        "schedules": ["@daily"], "template": {"spec": smallest()}, "concurrencyPolicy": "Forbid", "catchUp": "Skip",
+        "successfulRunsHistoryLimit": 3, "failedRunsHistoryLimit": 3,
+    })
+}
+
+fn template(parameter: &Value) -> Value {
+    json!({"parameters": [parameter], "template": {"spec": smallest()}})
+}
+
 /// Proves: P-defaults
 #[rstest]
 #[case::run("Run", smallest(), defaults(), json!(RunStatus::initial()))]
 #[case::workspace("Workspace", json!({}), json!({}), json!({"observedGeneration": -1}))]
 #[case::cluster_workspace("ClusterWorkspace", json!({}), json!({}), json!({"observedGeneration": -1}))]
+#[case::schedule("RunSchedule", smallest_schedule(), defaults_of_a_schedule(), json!({"observedGeneration": -1}))]
+#[case::template(
+    "RunTemplate", template(&json!({"name": "n"})), template(&json!({"name": "n", "type": "string"})), Value::Null
+)]
 #[tokio::test]
 async fn a_fresh_object_has_the_defaults_and_is_seen_to_be_unobserved(
     #[case] kind: &str,

@@ -9,6 +9,9 @@ use crate::namespace::{Space, assert_immutable};
 fn minimal(kind: &str) -> Value {
     match kind {
         "Run" => json!({"workload": {"image": "x"}}),
+        "RunSchedule" => {
+            json!({"schedules": ["17 2 * * *"], "template": {"spec": {"workload": {"image": "x"}}}})
+        }
         _ => json!({}),
     }
 }
@@ -96,6 +99,15 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
     "ClusterWorkspace", "namespaceSelector",
     json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]})
 )]
+#[case::schedules("RunSchedule", "schedules", json!(["@hourly", "5 4 * * MON-FRI"]))]
+#[case::time_zone("RunSchedule", "timeZone", json!("Europe/Berlin"))]
+#[case::suspend_of_a_schedule("RunSchedule", "suspend", json!(true))]
+#[case::concurrency("RunSchedule", "concurrencyPolicy", json!("Replace"))]
+#[case::starting_deadline("RunSchedule", "startingDeadlineSeconds", json!(60))]
+#[case::catch_up("RunSchedule", "catchUp", json!("Latest"))]
+#[case::retries("RunSchedule", "retryPolicy", json!({"limit": 5, "backoffSeconds": 1}))]
+#[case::history("RunSchedule", "successfulRunsHistoryLimit", json!(0))]
+#[case::template("RunSchedule", "template", json!({"spec": {"workload": {"image": "y"}}}))]
 #[tokio::test]
 async fn a_mutable_field_can_be_set_later(
     #[case] kind: &str,

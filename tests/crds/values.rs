@@ -116,6 +116,128 @@ async fn a_workspace_that_can_t_be_right_is_refused(
     assert_refused(space.create("Workspace", "a", spec).await, path, message);
 }
 
+fn schedule(field: &str, value: Value) -> Value {
+    let mut spec =
+        json!({"schedules": ["17 2 * * *"], "template": {"spec": {"workload": {"image": "x"}}}});
+    spec[field] = value;
+    spec
+}
+
+/// A schedule whose Runs have this field.
+fn giving(field: &str, value: Value) -> Value {
+    schedule("template", json!({"spec": run(field, value)}))
+}
+
+const EACH_RUNS_OWN: &str = "are not the schedule's to give";
+
+/// Proves: P-schedule
+#[rstest]
+#[case::no_template(json!({"schedules": ["@daily"]}), "spec.template", "exactly one of template and templateRef")]
+#[case::two_templates(schedule("templateRef", json!({"name": "a"})), "spec.template", "exactly one of template and templateRef")]
+#[case::parameters_of_none(schedule("parameters", json!({"lr": "0.1"})), "spec.parameters", "they need templateRef")]
+#[case::no_image(schedule("template", json!({"spec": {"workload": {}}})), "spec.template.spec.workload.image", "Required value")]
+#[case::no_schedules(json!({"templateRef": {"name": "a"}}), "spec.schedules", "Required value")]
+#[case::no_schedule(schedule("schedules", json!([])), "spec.schedules", "at least 1 items")]
+#[case::nine_schedules(
+    schedule("schedules", numbered(9)),
+    "spec.schedules",
+    "at most 8 items"
+)]
+#[case::a_schedule_twice(schedule("schedules", json!(["@daily", "@daily"])), "spec.schedules[1]", "Duplicate value")]
+#[case::empty_schedule(schedule("schedules", json!([""])), "spec.schedules[0]", "at least 1 chars")]
+#[case::long_schedule(schedule("schedules", json!([long(257)])), "spec.schedules[0]", "more than 256")]
+#[case::empty_zone(schedule("timeZone", json!("")), "spec.timeZone", "at least 1 chars")]
+#[case::long_zone(schedule("timeZone", long(65)), "spec.timeZone", "more than 64")]
+#[case::suspend_text(schedule("suspend", json!("yes")), "spec.suspend", "must be of type boolean")]
+#[case::concurrency(
+    schedule("concurrencyPolicy", json!("Wait")), "spec.concurrencyPolicy",
+    "supported values: \"Allow\", \"Forbid\", \"Replace\""
+)]
+#[case::catch_up(schedule("catchUp", json!("All")), "spec.catchUp", "supported values: \"Skip\", \"Latest\"")]
+#[case::no_deadline(schedule("startingDeadlineSeconds", json!(0)), "spec.startingDeadlineSeconds", "greater than or equal to 1")]
+#[case::no_limit_of_retries(schedule("retryPolicy", json!({})), "spec.retryPolicy.limit", "Required value")]
+#[case::six_retries(schedule("retryPolicy", json!({"limit": 6})), "spec.retryPolicy.limit", "less than or equal to 5")]
+#[case::no_backoff(
+    schedule("retryPolicy", json!({"limit": 1, "backoffSeconds": 0})), "spec.retryPolicy.backoffSeconds",
+    "greater than or equal to 1"
+)]
+#[case::long_backoff(
+    schedule("retryPolicy", json!({"limit": 1, "backoffSeconds": 86_401})), "spec.retryPolicy.backoffSeconds",
+    "less than or equal to 86400"
+)]
+#[case::negative_history(
+    schedule("failedRunsHistoryLimit", json!(-1)), "spec.failedRunsHistoryLimit", "greater than or equal to 0"
+)]
+#[case::long_history(
+    schedule("successfulRunsHistoryLimit", json!(1001)), "spec.successfulRunsHistoryLimit",
+    "less than or equal to 1000"
+)]
+#[case::name_of_a_template(
+    json!({"schedules": ["@daily"], "templateRef": {"name": "A_b"}}), "spec.templateRef.name", "should match"
+)]
+#[case::suspended_runs(giving("suspend", json!(true)), "spec.template.spec.suspend", EACH_RUNS_OWN)]
+#[case::cancelled_runs(giving("cancel", json!(true)), "spec.template.spec.suspend", EACH_RUNS_OWN)]
+#[case::one_key_for_all(giving("idempotencyKey", json!("a")), "spec.template.spec.suspend", EACH_RUNS_OWN)]
+#[case::runs_of_another(giving("managedBy", json!("a.example/b")), "spec.template.spec.suspend", EACH_RUNS_OWN)]
+#[case::low_priority(giving("priority", json!(-1001)), "spec.template.spec.priority", "greater than or equal to -1000")]
+#[tokio::test]
+async fn a_schedule_that_can_t_be_right_is_refused(
+    #[case] spec: Value,
+    #[case] path: &str,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    assert_refused(space.create("RunSchedule", "a", spec).await, path, message);
+}
+
+/// Proves: P-schedule
+#[tokio::test]
+async fn a_schedule_s_name_leaves_room_for_its_ticks() {
+    let space = Space::new().await;
+    let spec = || schedule("suspend", json!(true));
+    space.created("RunSchedule", &"a".repeat(237), spec()).await;
+    let refused = space.create("RunSchedule", &"a".repeat(238), spec()).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, 422, "{}", refused.message);
+    let most = "metadata.name must have at most 237 characters";
+    assert!(refused.message.contains(most), "{}", refused.message);
+}
+
+fn template(parameters: &Value) -> Value {
+    json!({"parameters": parameters, "template": {"spec": {"workload": {"image": "x"}}}})
+}
+
+fn parameters(count: usize) -> Value {
+    (0..count)
+        .map(|n| json!({"name": format!("p{n}")}))
+        .collect()
+}
+
+/// Proves: P-template
+#[rstest]
+#[case::no_template(json!({"parameters": []}), "spec.template", "Required value")]
+#[case::no_workload(json!({"template": {"spec": {}}}), "spec.template.spec.workload", "Required value")]
+#[case::name(template(&json!([{"name": "1a"}])), "spec.parameters[0].name", "should match")]
+#[case::name_with_a_dot(template(&json!([{"name": "a.b"}])), "spec.parameters[0].name", "should match")]
+#[case::no_name(template(&json!([{}])), "spec.parameters[0].name", "Required value")]
+#[case::long_name(template(&json!([{"name": long(64)}])), "spec.parameters[0].name", "more than 63")]
+#[case::a_name_twice(template(&json!([{"name": "a"}, {"name": "a"}])), "spec.parameters[1]", "Duplicate value")]
+#[case::too_many(template(&parameters(65)), "spec.parameters", "at most 64 items")]
+#[case::kind(
+    template(&json!([{"name": "a", "type": "list"}])), "spec.parameters[0].type",
+    "supported values: \"string\", \"integer\", \"number\", \"boolean\""
+)]
+#[case::no_value(template(&json!([{"name": "a", "enum": []}])), "spec.parameters[0].enum", "at least 1 items")]
+#[tokio::test]
+async fn a_template_that_can_t_be_right_is_refused(
+    #[case] spec: Value,
+    #[case] path: &str,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    assert_refused(space.create("RunTemplate", "a", spec).await, path, message);
+}
+
 /// Proves: P-tenancy
 #[rstest]
 #[case::negative(json!(-1), "greater than or equal to 0")]
@@ -173,6 +295,28 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
     "maxActiveRuns": i32::MAX
 }))]
 #[case::limits("ClusterWorkspace", json!({"maxActiveRuns": 10, "maxActiveRunsPerNamespace": i32::MAX}))]
+#[case::schedule("RunSchedule", json!({
+    "schedules": ["*/5 0-6,22 1,15 JAN-MAR MON-FRI", "@hourly"], "timeZone": "America/Argentina/Buenos_Aires", "suspend": true,
+    "concurrencyPolicy": "Allow", "startingDeadlineSeconds": 3_153_600_000_i64, "catchUp": "Latest",
+    "retryPolicy": {"limit": 5, "backoffSeconds": 86400}, "successfulRunsHistoryLimit": 1000, "failedRunsHistoryLimit": 0,
+    "template": {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"example.com/c": "d"}},
+        "spec": {"workload": {"image": "x", "nested": {"deep": [1]}}, "priority": 5, "readyWhen": "Accepted"},
+    },
+}))]
+#[case::schedule_of_a_template("RunSchedule", json!({
+    "schedules": ["@daily"], "templateRef": {"name": long(253)}, "parameters": {"lr": "0.1", "model": long(4096)},
+}))]
+#[case::template("RunTemplate", json!({
+    "parameters": [
+        {"name": "lr", "type": "number", "default": 0.1, "description": "The rate.", "enum": [0.1, 0.01]},
+        {"name": "on", "type": "boolean", "default": false},
+    ],
+    "template": {
+        "metadata": {"labels": {"lr": "$(params.lr)"}},
+        "spec": {"workload": {"image": "x", "lr": "$(params.lr)"}, "activeDeadlineSeconds": "$(params.deadline)"},
+    },
+}))]
 #[case::a_base_url("Workspace", json!({"baseURL": "https://runs.example.com/api/v1"}))]
 #[case::one_of_ipv4("Workspace", json!({"baseURL": "http://127.0.0.1:8080/api/v1"}))]
 #[case::one_of_ipv6("Workspace", json!({"baseURL": "http://[::1]:8080/api/v1"}))]

@@ -61,7 +61,7 @@ async fn a_workload_can_t_be_changed(#[case] before: Value, #[case] after: Value
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let files = crd::files().unwrap();
-    for (name, text) in files.iter().filter(|(name, _)| *name != "policy.yaml") {
+    for (name, text) in files.iter().filter(|(name, _)| name != "policy.yaml") {
         let applied = control_plane.apply_yaml(text).await;
         applied.unwrap_or_else(|e| panic!("{name}: {e}"));
     }

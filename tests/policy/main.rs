@@ -39,6 +39,7 @@ mod refusal;
 mod refused_writes;
 mod request;
 mod rules;
+mod schedules;
 mod settled;
 mod submissions;
 mod support;

@@ -71,7 +71,7 @@ fn every_flag_of_the_controller_has_its_variable() {
 #[test]
 fn every_reason_is_documented_and_every_documented_one_exists() {
     let text = files::text("docs/reasons.md");
-    let rows: Vec<_> = ["## Runs", "## Workspaces"]
+    let rows: Vec<_> = ["## Runs", "## Workspaces", "## Schedules"]
         .iter()
         .flat_map(|h| table(&text, h))
         .collect();

@@ -11,7 +11,7 @@ use crate::common::Outcome;
 /// The page.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
     let mut sections = String::new();
-    for crd in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
+    for crd in crd::all() {
         kind(&mut sections, &serde_json::to_value(crd)?);
     }
     super::page("docs/api.md", &sections)

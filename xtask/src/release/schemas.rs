@@ -10,7 +10,7 @@ use crate::common::{Outcome, write};
 
 /// Writes `GROUP/KIND_VERSION.json` below the folder, the kind in lower case.
 pub(super) fn run(output: &Path) -> Outcome<()> {
-    for crd in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
+    for crd in crd::all() {
         let (group, names) = (crd.spec.group, crd.spec.names);
         for version in crd.spec.versions {
             let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);

@@ -42,7 +42,7 @@ type Part = (&'static str, &'static str, &'static str);
 const BASE: [Part; 5] = [
     (
         "base/crds.yaml",
-        "crds/runs crds/workspaces crds/clusterworkspaces crds/policy",
+        "crds/runs crds/workspaces crds/clusterworkspaces crds/runtemplates crds/runschedules crds/policy",
         "crds.keep=false",
     ),
     ("base/rbac.yaml", "serviceaccount clusterrole", ""),

@@ -33,7 +33,7 @@ pub(crate) fn templates() -> Outcome<Vec<Generated>> {
     let directory = Path::new(CHART).join("templates/crds");
     let files = run_operator::api::crd::files()?.into_iter();
     let files = files.map(|(name, text)| {
-        let text = template(name, &text);
+        let text = template(&name, &text);
         (directory.join(name), text)
     });
     Ok(files.collect())

@@ -1,0 +1,63 @@
+//! What a schedule's Runs are made from.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use crate::api::template::TemplateBody;
+use crate::api::{Reason, RunSchedule, RunTemplate};
+use crate::decide::conditions::Why;
+use crate::decide::template::expand;
+
+/// What Runs are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    pub body: TemplateBody,
+    /// Name and generation of the `RunTemplate`.
+    pub template: Option<(String, i64)>,
+}
+
+/// What the schedule's Runs are made from now. `template`: the one that `templateRef` names, if it exists.
+pub fn source(schedule: &RunSchedule, template: Option<&RunTemplate>) -> Result<Source, Why> {
+    let spec = &schedule.spec;
+    if let Some(body) = &spec.template {
+        let body = body.clone();
+        return Ok(Source {
+            body,
+            template: None,
+        });
+    }
+    let name = spec
+        .template_ref
+        .as_ref()
+        .map_or("", |template| &template.name);
+    let Some(template) = template else {
+        let message = format!(
+            "spec.templateRef: there is no RunTemplate {name} in this namespace that can be read. Create it, or name another."
+        );
+        return Err(Why::new(Reason::TemplateNotFound, message));
+    };
+    let given = spec.parameters.clone().unwrap_or_default();
+    let body = expand(&template.spec, &given).map_err(|error| {
+        let message = format!("spec.parameters with RunTemplate {name}: {error}");
+        Why::new(Reason::TemplateInvalid, message)
+    })?;
+    if let Some(field) = not_to_give(&body) {
+        let message = format!(
+            "RunTemplate {name}: its spec has {field}, which a schedule can't give its Runs; leave it out."
+        );
+        return Err(Why::new(Reason::TemplateInvalid, message));
+    }
+    let generation = template.metadata.generation.unwrap_or_default();
+    let template = Some((name.to_owned(), generation));
+    Ok(Source { body, template })
+}
+
+/// The field of a template's spec, if there is one, that no schedule's Run may have: three are each Run's own, and of
+/// what another controller runs, the end would not be known.
+fn not_to_give(body: &TemplateBody) -> Option<&'static str> {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(body.spec.as_str()).ok()?;
+    ["suspend", "cancel", "idempotencyKey", "managedBy"]
+        .into_iter()
+        .find(|name| fields.contains_key(*name))
+}
