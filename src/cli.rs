@@ -130,6 +130,10 @@ pub struct ControllerArgs {
     )]
     pub cluster_workspaces: bool,
 
+    /// Whether RunSchedules are served. They need the permission to create, cancel and delete Runs.
+    #[arg(long, env = "RUN_OPERATOR_SCHEDULES")]
+    pub schedules: bool,
+
     /// The namespace of the Secrets that ClusterWorkspaces name; the operator's own, if unset.
     #[arg(
         long,

@@ -73,7 +73,7 @@ async fn crds(client: &Client) -> Finding {
 fn missing(document: &Value) -> Vec<String> {
     let mut missing = Vec::new();
     let schemas = document["components"]["schemas"].as_object();
-    for crd in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
+    for crd in crd::all() {
         let kind = &crd.spec.names.kind;
         // By the kind that a schema declares, and not by its key.
         let served = schemas.into_iter().flatten().find(|(_, schema)| {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     core::PartialObjectMeta,
@@ -11,7 +12,10 @@ use kube::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::api::{ClusterWorkspace, Contract, Reason, Workspace, WorkspaceKey, WorkspaceKind};
+use crate::api::{
+    ClusterWorkspace, Contract, Reason, RunSchedule, RunTemplate, Workspace, WorkspaceKey,
+    WorkspaceKind,
+};
 use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
@@ -30,6 +34,7 @@ use super::{
         places::StreamPlaces,
         run_store::{RunStore, Wakes},
         runs::TrackedRuns,
+        schedules::Schedules,
         secrets::SecretTable,
         workspaces::{WorkspaceState, Workspaces},
     },
@@ -48,6 +53,8 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// Whether ClusterWorkspaces are served. If so, all of them and the namespaces are watched.
     pub cluster_workspaces: bool,
+    /// Whether RunSchedules are served. If so, they and the RunTemplates are watched.
+    pub schedules: bool,
     /// Namespace of the Secrets of ClusterWorkspaces.
     pub cluster_resource_namespace: String,
     pub settings: Settings,
@@ -78,6 +85,7 @@ impl Config {
             contract: Arc::new(Contract::builtin().unwrap()),
             namespaces: Vec::new(),
             cluster_workspaces: false,
+            schedules: false,
             cluster_resource_namespace: "run-operator".to_owned(),
             settings: Settings {
                 process: "me".to_owned(),
@@ -101,6 +109,9 @@ pub struct Caches {
     pub cluster_workspaces: Vec<Store<Maybe<ClusterWorkspace>>>,
     /// None without ClusterWorkspaces.
     pub namespaces: Vec<Store<NamespaceMeta>>,
+    /// None if RunSchedules are not served, as of the RunTemplates.
+    pub schedules: Vec<Store<Maybe<RunSchedule>>>,
+    pub templates: Vec<Store<Maybe<RunTemplate>>>,
 }
 
 pub struct Triggers {
@@ -108,6 +119,7 @@ pub struct Triggers {
     pub runs: Trigger,
     pub workspaces: Trigger,
     pub cluster_workspaces: Trigger,
+    pub schedules: Trigger,
 }
 
 pub struct Context {
@@ -119,7 +131,7 @@ pub struct Context {
     pub shutdown: CancellationToken,
     pub triggers: Triggers,
     pub caches: Caches,
-    /// Stores that have no first list yet, those of the Runs included.
+    /// Stores that have no first list yet, those of the Runs included. No Run waits for those of the schedules.
     pub unfilled: AtomicUsize,
     pub runs: RunStore,
     pub tracked_runs: TrackedRuns,
@@ -128,6 +140,7 @@ pub struct Context {
     queues: Mutex<Queues>,
     pub workspaces: Workspaces,
     pub secrets: SecretTable,
+    pub schedules: Schedules,
     pub streams: Arc<StreamPlaces>,
     pub calls: TaskTracker,
 }
@@ -153,6 +166,7 @@ impl Context {
                 runs: trigger("run", scopes),
                 workspaces: trigger("workspace", scopes),
                 cluster_workspaces: trigger("clusterworkspace", &cluster),
+                schedules: trigger("runschedule", scopes),
             },
             unfilled: AtomicUsize::new(2 * scopes.len() + cluster.len() + caches.namespaces.len()),
             caches,
@@ -163,6 +177,7 @@ impl Context {
             queues: Mutex::default(),
             workspaces: Workspaces::default(),
             secrets: SecretTable::default(),
+            schedules: Schedules::default(),
             streams: Arc::new(StreamPlaces::new(config.max_streams)),
             calls: TaskTracker::new(),
             client,
@@ -180,6 +195,8 @@ impl Context {
             workspaces: Vec::new(),
             cluster_workspaces: Vec::new(),
             namespaces: Vec::new(),
+            schedules: Vec::new(),
+            templates: Vec::new(),
         };
         let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
         Self::new(
@@ -237,6 +254,12 @@ impl Context {
         }
     }
 
+    /// Whether a RunSchedule can be decided: also its Runs and its template are known.
+    pub fn schedules_synced(&self) -> bool {
+        let caches = &self.caches;
+        self.synced() && caches.schedules.iter().all(filled) && caches.templates.iter().all(filled)
+    }
+
     pub fn synced(&self) -> bool {
         self.unfilled.load(Ordering::Acquire) == 0
     }
@@ -278,4 +301,13 @@ impl Context {
         }
         state
     }
+}
+
+/// Whether a store has its first list.
+fn filled<K>(store: &Store<K>) -> bool
+where
+    K: kube::runtime::reflector::Lookup<DynamicType = ()> + Clone + 'static,
+{
+    let ready = store.wait_until_ready().now_or_never();
+    ready.is_some_and(|ready| ready.is_ok())
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::api::{WorkspaceKey, WorkspaceKind};
+use crate::api::{Run, WorkspaceKey, WorkspaceKind};
 use crate::decide::{
     WorkspaceView, claims,
     queue::{Claim, Queues},
 };
 
 use super::{
+    apiserver::Maybe,
     context::Context,
     state::{
         run_store::{Change, Known, Whose},
@@ -107,6 +108,11 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
         ctx.enqueue_workspace(&key);
     }
     follow_claim(ctx, change);
+    if change.new.is_none()
+        && let Some((namespace, name)) = ctx.schedules.remove(&change.uid)
+    {
+        ctx.triggers.schedules.enqueue(&namespace, &name);
+    }
     match &change.new {
         Some(Known::Ended(_)) if ctx.tracked_runs.get(&change.uid).is_none() => {}
         // Its memory is forgotten by a reconcile, which may be under way.
@@ -115,6 +121,13 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
             ctx.enqueue_run(namespace, uid);
         }
         None => {}
+    }
+}
+
+/// Takes in a Run that a RunSchedule may own.
+pub(crate) fn follow_scheduled(ctx: &Context, run: &Maybe<Run>) {
+    if let Some((namespace, name)) = ctx.schedules.follow(run) {
+        ctx.triggers.schedules.enqueue(&namespace, &name);
     }
 }
 

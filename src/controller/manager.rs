@@ -16,7 +16,7 @@ use super::{
     enqueue,
     leader::Leading,
     metrics::{Metrics, Rendered, gauge},
-    object_metrics, run, watch_events,
+    object_metrics, run, schedule, watch_events,
     workspace::secrets,
 };
 
@@ -53,7 +53,17 @@ impl Controller {
         let (own, workspaces): (_, Vec<_>) = scopes.iter().map(|_| store()).unzip();
         let (shared, cluster_workspaces): (_, Vec<_>) = cluster.iter().map(|_| store()).unzip();
         let (labels, namespaces): (_, Vec<_>) = labelled.iter().map(|_| store()).unzip();
+        let scheduled = if config.schedules {
+            metrics.set_max_workers("runschedule", each * scopes.len());
+            scopes.clone()
+        } else {
+            Vec::new()
+        };
+        let (served, schedule_writers): (_, Vec<_>) = scheduled.iter().map(|_| store()).unzip();
+        let (templates, template_writers): (_, Vec<_>) = scheduled.iter().map(|_| store()).unzip();
         let caches = Caches {
+            schedules: served,
+            templates,
             workspaces: own,
             cluster_workspaces: shared,
             namespaces: labels,
@@ -86,6 +96,18 @@ impl Controller {
         for (scope, writer) in labelled.into_iter().zip(namespaces) {
             let labels = watch_events::namespaces(host(), scope, writer);
             loops.push(until_shutdown(labels.boxed()));
+        }
+        let reconcilers = ctx.triggers.schedules.reconcilers();
+        for (reconciler, writer) in reconcilers.zip(schedule_writers) {
+            loops.push(watch_events::schedules(host(), reconciler, writer).boxed());
+        }
+        for (scope, writer) in scheduled.into_iter().zip(template_writers) {
+            let templates = watch_events::templates(host(), scope, writer);
+            loops.push(until_shutdown(templates.boxed()));
+        }
+        if ctx.config.schedules {
+            let due = schedule::reconcile::enqueue_due(host());
+            loops.push(until_shutdown(due.boxed()));
         }
         Self {
             run_loops: run_loops.collect(),

@@ -37,7 +37,12 @@ pub(crate) fn take(ctx: &Context) {
 /// Sets the gauges of the reconciles in flight, which every process has.
 pub(crate) fn take_reconciles(ctx: &Context) {
     let all = &ctx.triggers;
-    for trigger in [&all.runs, &all.workspaces, &all.cluster_workspaces] {
+    for trigger in [
+        &all.runs,
+        &all.workspaces,
+        &all.cluster_workspaces,
+        &all.schedules,
+    ] {
         let (count, longest) = trigger.in_flight();
         ctx.metrics
             .set_in_flight(trigger.controller, count, longest);

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, Stream, StreamExt};
-use kube::runtime::{reflector::store::Writer, watcher::Event};
+use kube::runtime::{
+    reflector::{Store, store::Writer},
+    watcher::Event,
+};
 use kube::{Api, Resource, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::api::{Run, WorkspaceKind};
+use crate::api::{Run, RunSchedule, RunTemplate, WorkspaceKind, schedule::TemplateRef};
 
 use super::{
     apiserver::{
@@ -18,6 +21,7 @@ use super::{
     context::{Context, NamespaceMeta},
     enqueue,
     run::{self, settled},
+    schedule::reconcile as schedule,
     state::run_store::{Known, Whose},
     workspace::{
         self,
@@ -47,6 +51,7 @@ pub(crate) async fn runs(ctx: Arc<Context>, reconciler: Arc<Reconciler>) {
             scope.covers(namespace) && !matches!(known, Known::Ended(_))
         });
     };
+    let apply = counted(apply);
     serve(&ctx, reconciler, api, apply, request_all, most, find).await;
 }
 
@@ -57,6 +62,11 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
     {
         return;
     }
+    if ctx.config.schedules
+        && let Event::InitApply(run) | Event::Apply(run) = &event
+    {
+        enqueue::follow_scheduled(ctx, run);
+    }
     match event {
         Event::Init => ctx.runs.begin(scope),
         Event::InitApply(run) => ctx.runs.list(scope, settled::known(ctx, run)),
@@ -66,6 +76,10 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
             };
             for change in ctx.runs.listed(scope, last) {
                 enqueue::follow(ctx, &change);
+            }
+            let exists = |uid: &str| ctx.runs.get(uid).is_some();
+            for (namespace, name) in ctx.schedules.listed(scope, exists) {
+                ctx.triggers.schedules.enqueue(&namespace, &name);
             }
         }
         Event::Apply(run) => enqueue::follow(ctx, &ctx.runs.put(settled::known(ctx, run))),
@@ -122,7 +136,97 @@ pub(crate) async fn workspaces<K: Kind>(
         }
     };
     let most = Semaphore::MAX_PERMITS;
+    let apply = counted(apply);
     serve(&ctx, reconciler, api, apply, request_all, most, find).await;
+}
+
+pub(crate) async fn schedules(
+    ctx: Arc<Context>,
+    reconciler: Arc<Reconciler>,
+    mut writer: Writer<Maybe<RunSchedule>>,
+) {
+    let api = reconciler.scope.api(ctx.client.clone());
+    let host = Arc::clone(&ctx);
+    let find = move |(namespace, name): &Name| {
+        let schedule = apiserver::find(&host.caches.schedules, namespace, name)?;
+        Some(Reconcile {
+            kind: RunSchedule::kind(&()).into_owned(),
+            name: name.clone(),
+            steps: schedule::reconcile(schedule, Arc::clone(&host)).boxed(),
+        })
+    };
+    let store = writer.as_reader();
+    let request_all = move |ctx: &Context| {
+        for schedule in store.state() {
+            enqueue_schedule(ctx, schedule.as_ref());
+        }
+    };
+    let listed = request_all.clone();
+    let apply = move |ctx: &Context, event: Event<Maybe<RunSchedule>>| {
+        writer.apply_watcher_event(&event);
+        match event {
+            Event::Init | Event::InitApply(_) => {}
+            Event::InitDone => {
+                forget_schedules(ctx);
+                listed(ctx);
+            }
+            Event::Apply(schedule) => enqueue_schedule(ctx, &schedule),
+            Event::Delete(_) => forget_schedules(ctx),
+        }
+    };
+    let most = usize::from(ctx.config.max_concurrent_reconciles);
+    serve(&ctx, reconciler, api, apply, request_all, most, find).await;
+}
+
+fn enqueue_schedule(ctx: &Context, schedule: &Maybe<RunSchedule>) {
+    let namespace = schedule.namespace().unwrap_or_default();
+    ctx.triggers
+        .schedules
+        .enqueue(&namespace, &schedule.name_any());
+}
+
+fn forget_schedules(ctx: &Context) {
+    ctx.schedules.forget_all_but(|(namespace, name)| {
+        apiserver::find(&ctx.caches.schedules, namespace, name).is_some()
+    });
+}
+
+/// Enqueues the schedules that use this RunTemplate, or any.
+fn enqueue_users(ctx: &Context, changed: Option<&(Option<String>, String)>) {
+    let stores = ctx.caches.schedules.iter();
+    for schedule in stores.flat_map(Store::state) {
+        let template = schedule.good().and_then(|s| s.spec.template_ref.as_ref());
+        let is_changed = |used: &TemplateRef| {
+            changed.is_none_or(|(namespace, name)| {
+                schedule.namespace() == *namespace && used.name == *name
+            })
+        };
+        if template.is_some_and(is_changed) {
+            enqueue_schedule(ctx, &schedule);
+        }
+    }
+}
+
+pub(crate) async fn templates(
+    ctx: Arc<Context>,
+    scope: Scope,
+    mut writer: Writer<Maybe<RunTemplate>>,
+) {
+    let api: Api<Maybe<RunTemplate>> = scope.api(ctx.client.clone());
+    let apply = move |ctx: &Context, event: Event<Maybe<RunTemplate>>| {
+        writer.apply_watcher_event(&event);
+        // A list may show what a watch that was interrupted has not.
+        let changed = match event {
+            Event::Init | Event::InitApply(_) => return,
+            Event::InitDone => None,
+            Event::Apply(template) | Event::Delete(template) => {
+                Some((template.namespace(), template.name_any()))
+            }
+        };
+        enqueue_users(ctx, changed.as_ref());
+    };
+    let watch = apiserver::watch(api, ctx.config.watcher());
+    read_events(&ctx, watch, apply).await;
 }
 
 pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writer<NamespaceMeta>) {
@@ -140,7 +244,7 @@ pub(crate) async fn namespaces(ctx: Arc<Context>, scope: Scope, mut writer: Writ
             Event::Apply(namespace) => ctx.wakes.ask(Whose::Tenants(namespace.name_any())),
         }
     };
-    read_events(&ctx, apiserver::watch(api, config), apply).await;
+    read_events(&ctx, apiserver::watch(api, config), counted(apply)).await;
 }
 
 /// A standby only fills its stores, so that leading begins with full ones and with one request for each object.
@@ -181,8 +285,17 @@ async fn read_events<K>(
     mut apply: impl FnMut(&Context, Event<K>),
 ) {
     let mut events = std::pin::pin!(events);
-    let mut filled = false;
     while let Some(event) = events.next().await {
+        apply(ctx, event);
+    }
+}
+
+/// Of a store for whose first list the Runs wait.
+fn counted<K>(
+    mut apply: impl FnMut(&Context, Event<K>) + Send + 'static,
+) -> impl FnMut(&Context, Event<K>) + Send + 'static {
+    let mut filled = false;
+    move |ctx, event| {
         let listed = matches!(event, Event::InitDone);
         apply(ctx, event);
         if listed && !std::mem::replace(&mut filled, true) {

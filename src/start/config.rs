@@ -55,6 +55,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         contract,
         namespaces: namespaces.into_iter().collect(),
         cluster_workspaces: args.cluster_workspaces,
+        schedules: args.schedules,
         // If unset, the caller fills in the namespace of the cluster's configuration.
         cluster_resource_namespace: args.cluster_resource_namespace.clone().unwrap_or_default(),
         settings,

@@ -22,6 +22,8 @@ mod support;
 
 mod outages;
 mod points;
+#[cfg(target_os = "linux")]
+mod schedules;
 mod storms;
 
 /// True for the full proofs, and not only the part that every change must pass.

@@ -16,17 +16,13 @@ use crate::support::{Plane, Setup, World, eventually, output_of, own_control_pla
 const NEXT: &str = "v1beta1";
 const PAGE: &str = include_str!("../../docs/api-versions.md");
 
-fn crds() -> [CustomResourceDefinition; 3] {
-    [crd::run(), crd::workspace(), crd::cluster_workspace()]
-}
-
 fn definitions(world: &World) -> Api<CustomResourceDefinition> {
     Api::all(world.client.clone())
 }
 
 /// Serves both versions with one schema, and stores this one.
 async fn store(world: &World, version: &str) {
-    for mut crd in crds() {
+    for mut crd in crd::all() {
         let mut next = crd.spec.versions[0].clone();
         NEXT.clone_into(&mut next.name);
         crd.spec.versions.push(next);
@@ -83,7 +79,7 @@ async fn migrate(world: &World, version: &str) {
         .env("PATH", format!("{}:{path}", folder.display()))
         .env("KUBECONFIG", world.control_plane.kubeconfig());
     output_of(bash, "").await.unwrap();
-    for crd in crds() {
+    for crd in crd::all() {
         let now = definitions(world).get(&crd.name_any()).await.unwrap();
         let stored = now.status.unwrap().stored_versions;
         assert_eq!(stored, Some(vec![version.to_owned()]));
@@ -126,7 +122,7 @@ async fn runs_live_through_another_stored_version_and_back() {
     // And back: the first version alone.
     store(&world, names::VERSION).await;
     migrate(&world, names::VERSION).await;
-    for crd in crds() {
+    for crd in crd::all() {
         apply(&world, &crd).await;
     }
     serves(&world, &[names::VERSION]).await;

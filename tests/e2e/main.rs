@@ -41,6 +41,8 @@ mod proxies;
 mod queue;
 mod restart;
 mod runs;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod schedules;
 mod secret_permissions;
 mod secure_metrics;
 mod security;

@@ -7,6 +7,8 @@
 //! `scenarios`, the properties in `properties`. It is enumerated by stateright. Each state's way to an end of
 //! the object is followed in `fair`. `RUN_OPERATOR_PROVE=full` has larger budgets, `RUN_OPERATOR_SCENARIO`
 //! names the only scenario to search: `RUN_OPERATOR_SCENARIO=copy cargo test --test model -- --nocapture`.
+//!
+//! `schedule` is a second, smaller model: of a RunSchedule.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +25,7 @@ mod object;
 mod process;
 mod properties;
 mod scenarios;
+mod schedule;
 mod service;
 mod state;
 

@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::api::{ClusterWorkspace, Run, RunSpec, RunStatus, Workspace, names};
+use crate::api::{
+    ClusterWorkspace, Run, RunSchedule, RunSpec, RunStatus, RunTemplate, Workspace, names,
+};
 
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -322,6 +324,25 @@ impl Object for ClusterWorkspace {
         Ok(Self {
             spec: parts.spec()?,
             status: parts.status()?,
+            metadata: std::mem::take(metadata),
+        })
+    }
+}
+
+impl Object for RunSchedule {
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            spec: parts.spec()?,
+            status: parts.status()?,
+            metadata: std::mem::take(metadata),
+        })
+    }
+}
+
+impl Object for RunTemplate {
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            spec: parts.spec()?,
             metadata: std::mem::take(metadata),
         })
     }

@@ -185,6 +185,35 @@ pub async fn send_status<K: Object>(
     .await
 }
 
+/// Creates an object as it is written. `trial`: has it checked, and not stored. [`WriteError::Conflict`]: its name is
+/// taken.
+pub async fn create<K: Object>(
+    api: &Api<K>,
+    manifest: &impl Serialize,
+    trial: bool,
+) -> Result<Maybe<K>, WriteError> {
+    let params = PostParams {
+        dry_run: trial,
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+    };
+    let data = serde_json::to_vec(manifest).map_err(WriteError::Serialize)?;
+    let request = Request::new(api.resource_url()).create(&params, data);
+    let answer = send(api, request).await?;
+    let created = serde_json::from_str::<&RawValue>(&answer).map(decode::<K>);
+    created.map_err(|error| WriteError::Failed(kube::Error::SerdeError(error)))
+}
+
+/// Sets `cancel: true`.
+pub async fn cancel(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteError> {
+    let patch = guarded(
+        &object.metadata(),
+        [("/spec/cancel".to_owned(), json!(true))],
+    )?;
+    let params = PatchParams::apply(names::FIELD_MANAGER);
+    let request = Request::new(api.resource_url()).patch(&object.name, &params, &patch);
+    send(api, request).await.map(drop)
+}
+
 pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteError> {
     let preconditions = Preconditions {
         uid: Some(object.uid.to_string()),

@@ -26,7 +26,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-const CONTROLLERS: [&str; 3] = ["run", "workspace", "clusterworkspace"];
+const CONTROLLERS: [&str; 4] = ["run", "workspace", "clusterworkspace", "runschedule"];
 const NO_ANSWER: &str = "none";
 /// The code of a status that HTTP doesn't define.
 const NO_STATUS: &str = "other";
@@ -34,7 +34,7 @@ pub(crate) const OTHER: &str = "Other";
 /// Classes of the HTTP status of a refusal.
 const REFUSING: &str = "4xx";
 const FAILING: &str = "5xx";
-const WRITES: [&str; 3] = ["metadata", "status", "delete"];
+const WRITES: [&str; 5] = ["metadata", "spec", "status", "create", "delete"];
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The statuses of a condition; any other word counts as Unknown.
 pub(crate) const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
@@ -63,6 +63,10 @@ pub(crate) const UNANSWERED: &str = "no_answer";
 pub(crate) const QUEUE_FULL: &str = "queue_full";
 pub(crate) const REFUSED: &str = "refused";
 pub(crate) const NAMESPACE_GONE: &str = "namespace_gone";
+/// What became of a tick of a RunSchedule.
+const CREATED: &str = "created";
+pub(crate) const SKIPPED: &str = "skipped";
+pub(crate) const MISSED: &str = "missed";
 const KEPT: Duration = Duration::from_secs(1);
 /// As in controller-runtime.
 const RECONCILE_BUCKETS: [f64; 40] = [
@@ -74,6 +78,9 @@ const RECONCILE_BUCKETS: [f64; 40] = [
 const SERVICE_BUCKETS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
+
+/// From at once to an hour.
+const LATE_BUCKETS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 
 /// From at once to a week.
 const QUEUE_BUCKETS: [f64; 10] = [
@@ -158,6 +165,8 @@ metrics! {
             "Run objects that wait for a slot of such a Workspace";
         max_active_runs: Family<Labels<2>, Gauge> = "run_operator_workspace_max_active_runs",
             "Slots of the Workspaces with maxActiveRuns that are Ready";
+        ticks: Family<Labels<1>, Counter> = "run_operator_schedule_ticks",
+            "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, missed is too late";
         undecodable: Counter = "run_operator_undecodable_objects",
             "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
         vanished: Counter = "run_operator_vanished_runs",
@@ -222,6 +231,8 @@ metrics! {
             "Time from a call to its end; of an event stream, to its opening";
         queue_seconds: Labels<2>, QUEUE_BUCKETS = "run_operator_queue_duration_seconds",
             "Time that a Run waited for a slot until it got one, as seen by this process; of those that waited";
+        tick_lateness: Labels<0>, LATE_BUCKETS = "run_operator_schedule_lateness_seconds",
+            "Time from a tick to the creation of its Run; of a further attempt it includes the first";
         reconcile_seconds: Labels<1>, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
             "Duration of a reconcile";
     }
@@ -310,6 +321,10 @@ impl Metrics {
                 begin(&self.api_requests, [("method", method), code]);
             }
         }
+        for result in [CREATED, SKIPPED, MISSED] {
+            begin(&self.ticks, [("result", result)]);
+        }
+        begin(&self.tick_lateness, []);
         for cause in [TOO_MANY_REQUESTS, UNANSWERED] {
             begin(&self.pauses, [("cause", cause)]);
         }
@@ -390,6 +405,18 @@ impl Metrics {
             ("class", class.into()),
         ];
         self.refused_writes.get_or_create(&of).inc();
+    }
+
+    /// `late`: since its tick.
+    pub fn created_run(&self, late: Duration) {
+        self.tick(CREATED);
+        let seconds = self.tick_lateness.get_or_create(&labels([]));
+        seconds.observe(late.as_secs_f64());
+    }
+
+    /// `result`: [`SKIPPED`] or [`MISSED`].
+    pub fn tick(&self, result: &'static str) {
+        count(&self.ticks, [("result", result)]);
     }
 
     pub fn paused(&self, cause: &'static str) {

@@ -7,5 +7,6 @@ pub(crate) mod keys;
 pub(crate) mod places;
 pub(crate) mod run_store;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod secrets;
 pub(crate) mod workspaces;

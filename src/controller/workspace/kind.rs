@@ -232,6 +232,8 @@ mod tests {
             workspaces: Vec::new(),
             cluster_workspaces: filled(defaults),
             namespaces: filled([json!({"metadata": {"name": "team"}})]),
+            schedules: Vec::new(),
+            templates: Vec::new(),
         };
         assert_eq!(by_rule(&ctx, "team"), expected);
     }

@@ -6,6 +6,7 @@ mod contract;
 mod events;
 mod list;
 mod refused_writes;
+mod schedules;
 mod submit;
 mod wait;
 mod why;

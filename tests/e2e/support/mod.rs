@@ -14,6 +14,7 @@ mod permissions;
 mod planes;
 mod proxy;
 mod service;
+mod ticks;
 mod wait;
 mod wall_clock;
 mod world;
@@ -27,6 +28,7 @@ pub(crate) use planes::{Plane, audited_control_plane, own_control_plane};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
 pub(crate) use service::{Service, TOKEN, active_at_creates};
 pub(crate) use test_support::says;
+pub(crate) use ticks::Ticks;
 pub(crate) use wait::{
     STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, output_of, run_until,
 };

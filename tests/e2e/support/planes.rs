@@ -132,7 +132,13 @@ async fn install(control_plane: &ControlPlane) {
 /// is in them.
 async fn clear(control_plane: &ControlPlane) {
     let client = control_plane.client().await.unwrap();
-    for kind in ["Run", "Workspace", "ClusterWorkspace"] {
+    for kind in [
+        "RunSchedule",
+        "RunTemplate",
+        "Run",
+        "Workspace",
+        "ClusterWorkspace",
+    ] {
         let kind = GroupVersionKind::gvk(names::GROUP, names::VERSION, kind);
         let resource = ApiResource::from_gvk(&kind);
         let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

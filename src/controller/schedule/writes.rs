@@ -1,0 +1,225 @@
+//! Creates, reads, cancels and deletes the Runs of a schedule.
+
+use std::time::Duration;
+
+use kube::{Api, Resource};
+
+use crate::api::schedule::{ActiveRun, Tick};
+use crate::api::{Run, RunSchedule};
+use crate::clock::wall;
+use crate::controller::{
+    apiserver::{
+        self, ListError, Maybe, ObjectVersion,
+        patch::{self, WriteError},
+    },
+    context::Context,
+    refused::Refused,
+};
+use crate::decide::schedule::{Effect, Outcome, OwnedRun, Source, manifest, owner};
+
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Error of an effect that is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EffectError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Read(#[from] ListError),
+}
+
+/// The Runs of one schedule.
+pub(crate) struct Runs<'a> {
+    pub(crate) ctx: &'a Context,
+    pub(crate) schedule: &'a RunSchedule,
+    /// Nothing is created or tried without one.
+    pub(crate) source: Option<&'a Source>,
+    /// Attempts in a row that have failed.
+    pub(crate) failures: u32,
+}
+
+impl Runs<'_> {
+    /// Carries out an effect. Returns what its memory has to take in.
+    pub(crate) async fn carry_out(&self, effect: &Effect) -> Result<Option<Outcome>, EffectError> {
+        match effect {
+            Effect::Try => match self.source {
+                Some(source) => self.try_out(source).await,
+                None => Ok(None),
+            },
+            Effect::Create(tick) => match self.source {
+                Some(source) => self.create(source, *tick).await,
+                None => Ok(None),
+            },
+            Effect::Read(run) => self.read(run).await,
+            Effect::Find(tick) => self.find(*tick).await,
+            Effect::Cancel(run) => {
+                let written = patch::cancel(&self.api(), &version(self.schedule, run)).await;
+                self.changed(run, "spec", written)
+            }
+            Effect::Delete(run) => {
+                let deleted = patch::delete(&self.api(), &version(self.schedule, run)).await;
+                self.changed(run, "delete", deleted)
+            }
+        }
+    }
+
+    fn api(&self) -> Api<Run> {
+        let namespace = self.schedule.metadata.namespace.as_deref();
+        Api::namespaced(self.ctx.client.clone(), namespace.unwrap_or_default())
+    }
+
+    async fn try_out(&self, source: &Source) -> Result<Option<Outcome>, EffectError> {
+        let tried = manifest::beside(self.schedule, source).map_err(WriteError::Serialize)?;
+        match patch::create(&self.api(), &tried, true).await {
+            Ok(tried) => Ok(Some(accepted(&tried))),
+            Err(error) if can_not_be_tried(&error) => Ok(Some(Outcome::Untried)),
+            Err(error) => self.refused("create", error),
+        }
+    }
+
+    /// What memory takes in of a Run that was to be cancelled or deleted.
+    fn changed(
+        &self,
+        run: &OwnedRun,
+        writes: &'static str,
+        written: Result<(), WriteError>,
+    ) -> Result<Option<Outcome>, EffectError> {
+        match written {
+            Ok(()) if writes == "delete" => self.ctx.schedules.deleting(&run.uid),
+            Ok(()) => self.ctx.schedules.cancelling(&run.uid),
+            // The watch shows it; until then nothing is left to do for it.
+            Err(WriteError::Gone) => return Ok(Some(Outcome::Kept(run.uid.clone()))),
+            Err(error) => {
+                let refused = self.refused(writes, error)?;
+                return Ok(refused.map(|_| Outcome::Kept(run.uid.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn create(&self, source: &Source, tick: Tick) -> Result<Option<Outcome>, EffectError> {
+        let new = manifest::of_tick(self.schedule, source, tick);
+        let new = new.map_err(WriteError::Serialize)?;
+        match patch::create(&self.api(), &new, false).await {
+            Ok(run) => {
+                self.ctx.schedules.answered(&run);
+                let late = wall().duration_since(tick.at);
+                self.ctx
+                    .metrics
+                    .created_run(late.try_into().unwrap_or_default());
+                tracing::info!(
+                    k8s.namespace.name = self.schedule.metadata.namespace.as_deref(),
+                    schedule.name = self.schedule.metadata.name.as_deref(),
+                    run.name = run.meta().name.as_deref(), tick = %tick.at, attempt = tick.attempt,
+                    "created the Run of a tick"
+                );
+                Ok(Some(accepted(&run)))
+            }
+            // Created before, by a process that has ended, or by this one without an answer; or another's.
+            Err(WriteError::Conflict) => {
+                let name = manifest::name_of(self.schedule, tick);
+                let Some(run) = self.live(&name).await? else {
+                    return Err(WriteError::Conflict.into());
+                };
+                if self.owns(&run) {
+                    self.ctx.schedules.answered(&run);
+                    return Ok(Some(Outcome::Accepted));
+                }
+                Ok(Some(Outcome::Taken(name)))
+            }
+            Err(error) => self.refused("create", error),
+        }
+    }
+
+    /// Tells that the API server refuses a write, if it does; any other error is returned.
+    fn refused(
+        &self,
+        writes: &'static str,
+        error: WriteError,
+    ) -> Result<Option<Outcome>, EffectError> {
+        let refused = Refused {
+            writes,
+            error: &error,
+            times: self.failures.saturating_add(1),
+            condition: None,
+            client: None,
+        };
+        match refused.tell(self.ctx, self.schedule) {
+            Some(sentence) => Ok(Some(Outcome::Refused(sentence))),
+            None => Err(error.into()),
+        }
+    }
+
+    async fn read(&self, listed: &ActiveRun) -> Result<Option<Outcome>, EffectError> {
+        let found = self.live(&listed.name).await?;
+        let same = |run: &Maybe<Run>| run.meta().uid.as_deref() == Some(listed.uid.as_str());
+        // Without its owner it is no longer this schedule's.
+        match found.filter(|run| same(run) && self.owns(run)) {
+            Some(run) => {
+                self.ctx.schedules.answered(&run);
+                Ok(None)
+            }
+            None => Ok(Some(Outcome::Gone(listed.uid.clone()))),
+        }
+    }
+
+    async fn find(&self, tick: Tick) -> Result<Option<Outcome>, EffectError> {
+        let found = self.live(&manifest::name_of(self.schedule, tick)).await?;
+        match found.filter(|run| self.owns(run)) {
+            Some(run) => {
+                self.ctx.schedules.answered(&run);
+                Ok(None)
+            }
+            None => Ok(Some(Outcome::Absent(tick))),
+        }
+    }
+
+    fn owns(&self, run: &Maybe<Run>) -> bool {
+        let uid = self.schedule.metadata.uid.as_deref();
+        owner(run.meta()).is_some_and(|owner| Some(owner.uid.as_str()) == uid)
+    }
+
+    async fn live(&self, name: &str) -> Result<Option<Maybe<Run>>, ListError> {
+        let mut found = None;
+        let named = format!("metadata.name={name}");
+        let api = self.api();
+        let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
+            found = Some(run);
+            true
+        });
+        list.await?;
+        Ok(found)
+    }
+}
+
+/// Of a Run that another controller runs, the end would not be known here.
+fn accepted(run: &Maybe<Run>) -> Outcome {
+    let elsewhere = run.good().is_some_and(|run| run.spec.managed_elsewhere());
+    if elsewhere {
+        let sentence =
+            "its spec.managedBy, which something in this cluster sets, names another controller.";
+        Outcome::Refused(sentence.to_owned())
+    } else {
+        Outcome::Accepted
+    }
+}
+
+/// Whether a webhook takes no trials: what it says of a Run shows at its creation.
+fn can_not_be_tried(error: &WriteError) -> bool {
+    let refusal = error.refusal(1);
+    refusal.is_some_and(|status| status.message.contains("does not support dry run"))
+}
+
+fn version(schedule: &RunSchedule, run: &OwnedRun) -> ObjectVersion {
+    ObjectVersion {
+        uid: run.uid.as_str().into(),
+        namespace: schedule
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default()
+            .into(),
+        name: run.name.as_str().into(),
+        version: run.version.as_str().into(),
+    }
+}
