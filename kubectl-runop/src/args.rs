@@ -1,5 +1,7 @@
 //! The commands and flags, named and meant as kubectl's.
 
+mod schedules;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +11,10 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use run_operator::api::limits::MAX_PRIORITY;
 use run_operator::checks::Trial;
+
+pub use schedules::{
+    RerunArgs, ScheduleCommand, ScheduleListArgs, ScheduleNameArgs, ScheduleTriggerArgs, Subject,
+};
 
 /// Submits, shows, explains, awaits and changes Runs, and finds what prevents them, with your own kubeconfig and
 /// permissions.
@@ -68,22 +74,28 @@ pub struct ClusterArgs {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Creates a Run, from a manifest or from flags.
+    /// Creates a Run, from a manifest, from flags or from a `RunTemplate`.
     ///
     /// With --idempotency-key and without a name the name is made from the key, so that the same command, repeated,
     /// finds the Run that it made before and submits nothing twice. A Run that is there with another workload or place is
     /// an error. The name is chosen before the request: if its answer is lost, the message has the name to look for.
     Submit(Box<SubmitArgs>),
+    /// Creates a new Run from the spec of one that has ended.
+    ///
+    /// It is called NAME-r2, or as the next free number says, and has the old one's labels and annotations, but for those
+    /// of Argo CD, Flux and Helm. `cancel`, `suspend` and `idempotencyKey` are left out. The old Run stays.
+    Rerun(RerunArgs),
     /// Lists Runs; those that need a person come first.
     ///
     /// The order: what waits for a person, what waits for something else, what is shown from an old answer, what is
     /// at work, what failed, what ended otherwise; the newest first in each. `kubectl get runs` prints the objects.
     /// `Queued (3 of 12)` has the place among the Runs that wait for a slot of their Workspace, if all can be listed.
     List(ListArgs),
-    /// Explains one Run: its state, the cause, and what to do about it.
+    /// Explains one Run, or one `RunSchedule`: its state, the cause, and what to do about it.
     ///
     /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only. For
-    /// what you may not read it says so, and shows what the Run's own status has.
+    /// what you may not read it says so, and shows what the Run's own status has. Names the `RunSchedule` and the
+    /// `RunTemplate` that the Run is from. A `RunSchedule` is named as in `why schedule/nightly`.
     Why(WhyArgs),
     /// Prints the service's events of a Run, as its status keeps them: the last ten.
     Events(EventsArgs),
@@ -97,6 +109,9 @@ pub enum Command {
     Suspend(NamesArgs),
     /// Resumes suspended Runs: they are submitted.
     Resume(NamesArgs),
+    /// Lists, holds and resumes `RunSchedule`s, and creates a Run beside the times of one.
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Lets objects be deleted without their runs, which continue at the service.
     ///
     /// Sets `deletionPolicy: Orphan`. An object whose deletion waits for its run is released at once; deletes none.
@@ -105,9 +120,9 @@ pub enum Command {
     ///
     /// Asks the API server for its version, for the CRDs' fields, for other API groups with our names, and for the
     /// permissions of the operator's service account; applies a Run without storing it (server-side dry run); reads the
-    /// namespace's Workspaces and Runs, the operator's Deployment and Lease; and sends GET /version to the service,
-    /// without a token. What you may not read or ask is reported as not tried, and never as ok. The last line names the
-    /// Workspaces that take Runs.
+    /// namespace's Workspaces, Runs and schedules, the operator's Deployment and Lease; and sends GET /version to the
+    /// service, without a token. What you may not read or ask is reported as not tried, and never as ok. The last line
+    /// names the Workspaces that take Runs.
     /// Exit code: 0 no check failed, 1 a check failed, 2 the checks can't be made.
     Doctor(DoctorArgs),
     /// Writes one file for support: objects, Events, the operator's Deployment, Lease, logs and metrics, versions.
@@ -129,7 +144,7 @@ pub enum Command {
 
 /// A Run to be made.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["filename", "image"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["filename", "image", "template"]))]
 #[command(group = ArgGroup::new("waits").args(["wait", "follow"]))]
 pub struct SubmitArgs {
     /// A file with the manifest of a Run, YAML or JSON; `-` is standard input.
@@ -140,16 +155,22 @@ pub struct SubmitArgs {
     #[arg(long, value_parser = given())]
     pub image: Option<String>,
 
-    /// A field of the workload, such as `gpus=2`, `args=[--fast]` or `resources.memory=4Gi`. The value is YAML: quote
-    /// what is to stay text, as in 'version="1.0"'. Repeatable.
-    #[arg(long, value_name = "KEY=VALUE", requires = "image")]
+    /// The `RunTemplate` of the namespace that the Run is made from.
+    #[arg(long, value_parser = given(), value_name = "NAME")]
+    pub template: Option<String>,
+
+    /// With --image a field of the workload, such as `gpus=2`, `args=[--fast]` or `resources.memory=4Gi`: the value is
+    /// YAML; quote what is to stay text, as in 'version="1.0"'. With --template the value of a parameter, such as
+    /// `lr=0.1`, as it is. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "filename")]
     pub set: Vec<String>,
 
     /// The Run's name.
     #[arg(long, value_parser = given(), conflicts_with = "generate_name")]
     pub name: Option<String>,
 
-    /// The beginning of the Run's name; five random characters follow. `run-`, if there is no name at all.
+    /// The beginning of the Run's name; five random characters follow. If there is no name at all: `run-`, or the
+    /// template's name.
     #[arg(long, value_parser = given(), value_name = "PREFIX")]
     pub generate_name: Option<String>,
 
@@ -166,7 +187,8 @@ pub struct SubmitArgs {
     #[arg(long, value_parser = priority, allow_negative_numbers = true, value_name = "N")]
     pub priority: Option<i32>,
 
-    /// Prints what would be submitted: `client` makes no request, `server` has the API server check it. Stores nothing.
+    /// Prints what would be submitted: `client` makes no request (but reads the template), `server` has the API server
+    /// check it. Stores nothing.
     #[arg(long, value_name = "WHERE", conflicts_with = "waits")]
     pub dry_run: Option<DryRun>,
 
@@ -212,12 +234,12 @@ pub struct ListArgs {
     pub output: Option<String>,
 }
 
-/// The Run to explain.
+/// What to explain.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// Its name.
-    #[arg(value_parser = run_name)]
-    pub name: String,
+    /// The Run's name, or `schedule/NAME`.
+    #[arg(id = "name", value_parser = schedules::subject, value_name = "NAME")]
+    pub subject: Subject,
 
     /// Form of the output.
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]

@@ -15,7 +15,7 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use run_operator::api::{ClusterWorkspace, Run, Workspace, crd, names};
+use run_operator::api::{ClusterWorkspace, Run, RunSchedule, RunTemplate, Workspace, crd, names};
 use run_operator::checks::{Refused, bounded, pages};
 use run_operator::util::sha256;
 
@@ -110,7 +110,7 @@ impl Bundle<'_> {
         });
         self.add("versions.json", pretty(&versions))?;
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for ours in [crd::run(), crd::workspace(), crd::cluster_workspace()] {
+        for ours in crd::all() {
             let name = ours.name_any();
             let crd = bounded(crds.get(&name)).await;
             if let Some(crd) = self.got(&format!("the CRD {name}"), crd) {
@@ -126,6 +126,8 @@ impl Bundle<'_> {
             (ApiResource::erase::<Run>(&()), true),
             (ApiResource::erase::<Workspace>(&()), true),
             (ApiResource::erase::<ClusterWorkspace>(&()), false),
+            (ApiResource::erase::<RunSchedule>(&()), true),
+            (ApiResource::erase::<RunTemplate>(&()), true),
         ] {
             let api: Api<DynamicObject> = if namespaced && !self.args.all_namespaces {
                 Api::namespaced_with(client.clone(), &self.cluster.namespace, &kind)
@@ -247,9 +249,17 @@ impl Bundle<'_> {
 /// be anything, and no copies of either in the metadata.
 fn redacted(object: &impl Serialize, include_workloads: bool) -> Value {
     let mut object = json!(object);
-    if !include_workloads && let Some(workload) = object.pointer_mut("/spec/workload") {
-        let text = workload.to_string();
-        *workload = json!({"bytes": text.len(), "sha256": sha256(text.as_bytes())});
+    // The parameters of a template, and their values, become a workload.
+    let workloads = [
+        "/spec/workload",
+        "/spec/template/spec/workload",
+        "/spec/parameters",
+    ];
+    for path in workloads {
+        if !include_workloads && let Some(workload) = object.pointer_mut(path) {
+            let text = workload.to_string();
+            *workload = json!({"bytes": text.len(), "sha256": sha256(text.as_bytes())});
+        }
     }
     for path in ["", "/spec/template"] {
         let Some(part) = object.pointer_mut(path) else {

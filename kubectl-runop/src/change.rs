@@ -1,6 +1,7 @@
 //! `cancel`, `retry`, `suspend`, `resume` and `orphan`: changes that are decided on a version of the object, and
 //! written only to that version.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -18,9 +19,9 @@ use crate::run::Run;
 use crate::{PROGRAM, print};
 
 /// Versions that are decided on before the change is given up: the operator writes, too.
-const ATTEMPTS: usize = 3;
+pub(crate) const ATTEMPTS: usize = 3;
 /// The API server's answer to a patch of a version that is not the present one.
-const CONFLICT: u16 = 409;
+pub(crate) const CONFLICT: u16 = 409;
 
 /// What a change comes to for one version of an object.
 pub(crate) enum Step {
@@ -76,7 +77,7 @@ async fn one(
         let runs = cluster.runs();
         match bounded(runs.patch(name, &params, &Patch::Merge(patch))).await {
             Ok(run) => {
-                warn_of_gitops(&run);
+                warn_of_gitops(&run.metadata);
                 return print::object(&run, args.output, became);
             }
             Err(refused) if refused.code() == Some(CONFLICT) => {}
@@ -140,11 +141,9 @@ pub(crate) fn orphan(run: &Run) -> Step {
 }
 
 /// A tool that keeps the object may put the change back.
-fn warn_of_gitops(run: &Run) {
-    if let Some(tracker) = ttl::tracked_by(&run.metadata) {
-        eprintln!(
-            "Warning: {tracker} keeps {} and may undo this; make the change there, too.",
-            run.name()
-        );
+pub(crate) fn warn_of_gitops(meta: &ObjectMeta) {
+    if let Some(tracker) = ttl::tracked_by(meta) {
+        let name = meta.name.as_deref().unwrap_or_default();
+        eprintln!("Warning: {tracker} keeps {name} and may undo this; make the change there, too.");
     }
 }

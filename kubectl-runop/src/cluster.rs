@@ -3,12 +3,14 @@
 use kube::config::KubeConfigOptions;
 use kube::{Api, Client};
 
+use run_operator::api::RunTemplate;
 use run_operator::api_access::Access;
 use run_operator::checks::bounded;
 
 use crate::args::ClusterArgs;
 use crate::error::ToolError;
 use crate::run::Run;
+use crate::schedule::Schedule;
 
 const AGENT: &str = concat!("kubectl-runop/", env!("CARGO_PKG_VERSION"));
 
@@ -54,6 +56,22 @@ impl Cluster {
     /// One Run.
     pub(crate) async fn run(&self, name: &str) -> Result<Run, ToolError> {
         Ok(bounded(self.runs().get(name)).await?)
+    }
+
+    /// The RunSchedules of the namespace in force.
+    pub(crate) fn schedules(&self) -> Api<Schedule> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// One RunSchedule.
+    pub(crate) async fn schedule(&self, name: &str) -> Result<Schedule, ToolError> {
+        let read = bounded(self.schedules().get(name)).await;
+        read.map_err(|refused| ToolError::of_kind(refused, "runschedules"))
+    }
+
+    /// The RunTemplates of the namespace in force.
+    pub(crate) fn templates(&self) -> Api<RunTemplate> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// A command for the user to type, for the same namespace.

@@ -1,14 +1,18 @@
-//! Completion of commands, flags and names of Runs: for shells by clap's own script, for kubectl by what it asks a plugin.
+//! Completion of commands, flags and names of objects: for shells by clap's own script, for kubectl by what it asks a
+//! plugin.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Debug;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{ArgValueCompleter, complete};
-use kube::Api;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::{Api, Resource};
+
+use run_operator::api::{RunSchedule, RunTemplate};
 
 use crate::args::{Cli, ClusterArgs};
 use crate::cluster::Cluster;
@@ -23,18 +27,42 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// What cobra calls `ShellCompDirectiveNoFileComp`: kubectl offers no files beside the candidates.
 const NO_FILES: &str = ":4";
 
-/// The commands, with the names of Runs offered where one is taken.
+type Offered = fn(&OsStr) -> Vec<CompletionCandidate>;
+
+/// The commands, with the names of objects offered where one is taken.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
-        let id = command
-            .get_positionals()
-            .next()
-            .map(|arg| arg.get_id().clone());
-        match id.filter(|id| id == "name" || id == "names") {
-            Some(id) => command.mut_arg(id, |arg| arg.add(ArgValueCompleter::new(names))),
-            None => command,
-        }
+    Cli::command().mut_subcommands(|command| match command.get_name() {
+        "schedule" => command.mut_subcommands(|command| offering(command, names::<RunSchedule>)),
+        "submit" => command.mut_arg("template", |arg| {
+            arg.add(ArgValueCompleter::new(names::<RunTemplate>))
+        }),
+        "why" => offering(command, subjects),
+        _ => offering(command, names::<Run>),
     })
+}
+
+/// The command with these names offered, if it takes any.
+fn offering(command: clap::Command, names: Offered) -> clap::Command {
+    let id = command
+        .get_positionals()
+        .next()
+        .map(|arg| arg.get_id().clone());
+    match id.filter(|id| id == "name" || id == "names") {
+        Some(id) => command.mut_arg(id, |arg| arg.add(ArgValueCompleter::new(names))),
+        None => command,
+    }
+}
+
+/// Runs, and behind `schedule/` the RunSchedules.
+fn subjects(begun: &OsStr) -> Vec<CompletionCandidate> {
+    const KIND: &str = "schedule/";
+    match begun.to_string_lossy().strip_prefix(KIND) {
+        Some(begun) => {
+            let names = names::<RunSchedule>(begun.as_ref()).into_iter();
+            names.map(|name| name.add_prefix(KIND)).collect()
+        }
+        None => names::<Run>(begun),
+    }
 }
 
 /// Prints what may take the place of the last of the words after `kubectl runop`, for kubectl.
@@ -70,21 +98,25 @@ fn cluster() -> ClusterArgs {
     args.unwrap_or_default()
 }
 
-/// The Runs whose names begin so. None if the cluster does not answer in time.
-fn names(begun: &OsStr) -> Vec<CompletionCandidate> {
+/// The objects whose names begin so. None if the cluster does not answer in time.
+fn names<K>(begun: &OsStr) -> Vec<CompletionCandidate>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+{
     let args = cluster();
     let list = async {
         let cluster = Cluster::connect(&args).await.ok()?;
-        let api: Api<PartialObjectMeta<Run>> =
+        let api: Api<PartialObjectMeta<K>> =
             Api::namespaced(cluster.client.clone(), &cluster.namespace);
         api.list(&ListParams::default().limit(NAMES)).await.ok()
     };
     let listed = block_on(async { tokio::time::timeout(LONGEST, list).await });
-    let Ok(Ok(Some(runs))) = listed else {
+    let Ok(Ok(Some(objects))) = listed else {
         return Vec::new();
     };
     let begun = begun.to_string_lossy();
-    let names = runs.items.into_iter().filter_map(|run| run.metadata.name);
+    let objects = objects.items.into_iter();
+    let names = objects.filter_map(|object| object.metadata.name);
     let names = names.filter(|name| name.starts_with(&*begun));
     names.map(CompletionCandidate::new).collect()
 }

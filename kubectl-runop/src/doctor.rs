@@ -1,6 +1,8 @@
 //! `doctor`: what prevents Runs. Beside what `helm test` asks: whether a Run would be accepted, whether another group has
 //! our names, which Runs wait for a person, and whether the operator's permissions and its allow-list fit.
 
+mod schedules;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::authorization::v1::LocalSubjectAccessReview;
@@ -28,7 +30,13 @@ use crate::run::Run;
 
 /// Name of the Run that is applied and not stored, and its field manager.
 const NAME: &str = "run-operator-doctor";
-const PLURALS: [&str; 3] = ["runs", "workspaces", "clusterworkspaces"];
+const PLURALS: [&str; 5] = [
+    "runs",
+    "workspaces",
+    "clusterworkspaces",
+    "runschedules",
+    "runtemplates",
+];
 
 const RUN_ACCEPTED: Check = Check::new("cluster.run", "a Run would be accepted");
 const NAMES_ARE_OURS: Check = Check::new("cluster.names", "the names runs and workspaces are ours");
@@ -40,9 +48,11 @@ const PERMISSIONS: Check = Check::new("operator.permissions", "the operator may 
 const ALLOW_LIST: Check = Check::new("operator.allowList", "the base URLs are allowed");
 const SERVICE: Check = Check::new("service", "the service answers");
 
-/// What the operator does in each namespace that it serves: the group, the resource, the verbs. The Secrets that a
-/// Workspace names are asked for by name.
-const NEEDED: [(&str, &str, &[&str]); 5] = [
+/// The group, the resource, the verbs.
+type Needed = (&'static str, &'static str, &'static [&'static str]);
+
+/// What the operator does in each namespace that it serves. The Secrets that a Workspace names are asked for by name.
+const NEEDED: [Needed; 5] = [
     (
         names::GROUP,
         "runs",
@@ -115,6 +125,7 @@ pub(crate) async fn in_cluster(
             NONE_STALLED,
             STATES_MAPPED,
             WRITES_TAKEN,
+            schedules::READY,
             PERMISSIONS,
             ALLOW_LIST,
         ];
@@ -138,6 +149,7 @@ pub(crate) async fn in_cluster(
     findings.extend(limits(cluster, &seen.limited).await);
     findings.extend(of_runs(cluster).await);
     findings.push(refused_writes(cluster).await);
+    findings.push(schedules::ready(cluster).await);
     findings.push(at_work(client, place, name).await);
     let mut base_url = None;
     match deployed {
@@ -337,7 +349,10 @@ async fn permissions(
 ) -> Finding {
     let namespace = &cluster.namespace;
     let user = format!("system:serviceaccount:{place}:{}", deployed.account);
-    let needed = NEEDED.iter().flat_map(|(group, resource, verbs)| {
+    let served = deployed.has("--schedules");
+    let of_schedules = schedules::NEEDED.iter().filter(|_| served);
+    let needed = NEEDED.iter().chain(of_schedules);
+    let needed = needed.flat_map(|(group, resource, verbs)| {
         let of_verb = |verb: &&'static str| (*group, *resource, *verb, None);
         verbs.iter().map(of_verb)
     });

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use run_operator::api::names;
 use run_operator::api_access::AccessError;
 use run_operator::checks::Refused;
 use run_operator::util::{Failed, error_chain};
@@ -75,5 +76,41 @@ impl ToolError {
     /// What the user got wrong, or what can't be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
+    }
+
+    /// The API server's refusal. If it is because the cluster lacks the kind, the API server says no more than that a
+    /// page is not found.
+    pub(crate) fn of_kind(refused: Refused, plural: &str) -> Self {
+        match &refused {
+            Refused::Status(status) if status.code == 404 && status.reason != "NotFound" => {
+                let kind = format!("{plural}.{}", names::GROUP);
+                Self::usage(format!(
+                    "the cluster has no {kind}: apply the CRDs of this version, or run `helm upgrade` with crds.enabled"
+                ))
+            }
+            _ => refused.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_the_cluster_lacks_is_named() {
+        let told = |reason: &str, message: &str| {
+            let status = Status::failure(message, reason).with_code(404);
+            ToolError::of_kind(Refused::Status(Box::new(status)), "runschedules").to_string()
+        };
+        let lacks = told("Failed to parse error data", "404 page not found");
+        assert!(
+            lacks.starts_with("error: the cluster has no runschedules.run-operator.dev: "),
+            "{lacks}"
+        );
+        let missing = told("NotFound", "no such object");
+        assert_eq!(missing, "Error from server (NotFound): no such object");
     }
 }

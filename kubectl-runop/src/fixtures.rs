@@ -1,7 +1,8 @@
-//! Stored Runs for the tests.
+//! Stored objects for the tests.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::{Value, json};
 
 use run_operator::api::conditions::{self, ConditionUpdate};
 use run_operator::api::{ConditionType, Phase, Reason, RunStatus};
@@ -111,4 +112,26 @@ pub(crate) fn ended(phase: Phase, reason: Reason) -> Run {
     let mut run = submitted(with(phase, &conditions));
     run.status.get_or_insert_default().completion_time = Some(Time(at(90)));
     run
+}
+
+/// A RunSchedule with a tick at the arbitrary start and one active Run, as JSON.
+pub(crate) fn schedule() -> Value {
+    json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "RunSchedule",
+        "metadata": {
+            "name": "nightly", "namespace": "team", "uid": "uid-s", "generation": 1,
+            "creationTimestamp": at(-86_400).to_string(),
+        },
+        "spec": {"schedules": ["17 2 * * *"], "template": {"spec": {"workload": {"image": "i"}}}},
+        "status": {
+            "observedGeneration": 1,
+            "active": [{"name": "nightly-202311142213", "uid": "uid-1"}],
+            "lastScheduleTime": at(0).to_string(),
+            "nextScheduleTime": "2023-11-15T01:17:00Z",
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "Scheduled", "message": "It goes on.",
+                "observedGeneration": 1, "lastTransitionTime": at(0).to_string(),
+            }],
+        },
+    })
 }

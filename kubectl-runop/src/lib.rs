@@ -14,8 +14,11 @@ mod list;
 mod print;
 mod queue;
 pub mod remedy;
+mod rerun;
 mod run;
+mod schedule;
 mod submit;
+mod template;
 mod wait;
 mod why;
 
@@ -70,6 +73,7 @@ async fn run(cli: Cli) -> Result<End, ToolError> {
     let cluster = Cluster::connect(&cli.cluster).await?;
     match cli.command {
         Command::Submit(args) => submit::run(&cluster, &args).await,
+        Command::Rerun(args) => rerun::run(&cluster, &args).await,
         Command::List(args) => list::run(&cluster, &args).await,
         Command::Why(args) => why::run(&cluster, &args).await,
         Command::Events(args) => wait::events(&cluster, &args).await,
@@ -78,6 +82,7 @@ async fn run(cli: Cli) -> Result<End, ToolError> {
         Command::Retry(args) => change::run(&cluster, &args, change::retry).await,
         Command::Suspend(args) => change::run(&cluster, &args, change::suspend).await,
         Command::Resume(args) => change::run(&cluster, &args, change::resume).await,
+        Command::Schedule(command) => schedule::run(&cluster, &command).await,
         Command::Orphan(args) => change::run(&cluster, &args, change::orphan).await,
         Command::Doctor(args) => doctor::run(&cluster, &args).await,
         Command::SupportBundle(args) => bundle::run(&cluster, &args).await,

@@ -1,4 +1,5 @@
-//! `submit`: creates a Run from a file or from flags, and finds the one that the same command made before.
+//! `submit`: creates a Run from a file, from flags or from a RunTemplate, and finds the one that the same command made
+//! before.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use run_operator::api::names;
 use run_operator::checks::{Refused, bounded};
+use run_operator::decide::schedule::manifest;
 use run_operator::util::sha256;
 
 use crate::args::{DryRun, Goal, SubmitArgs};
@@ -15,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::run::Run;
 use crate::wait::Wait;
-use crate::{PROGRAM, print, wait};
+use crate::{PROGRAM, print, template, wait};
 
 /// The beginning of a generated name.
 const PREFIX: &str = "run-";
@@ -35,9 +37,10 @@ const FIXED: [(&str, Option<&str>); 6] = [
 ];
 
 pub(crate) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, ToolError> {
-    let object = match (&args.filename, &args.image) {
+    let object = match (&args.filename, &args.template) {
         (Some(file), _) => from_file(file)?,
-        (None, image) => from_flags(image.as_deref().unwrap_or_default(), &args.set)?,
+        (None, Some(template)) => from_template(cluster, template, &args.set).await?,
+        (None, None) => from_flags(args.image.as_deref().unwrap_or_default(), &args.set)?,
     };
     let object = complete(object, args)?;
     let cluster = place(cluster, &object)?;
@@ -45,7 +48,7 @@ pub(crate) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, Too
         return dry_run(&cluster, object, args);
     }
     let on_server = args.dry_run.is_some();
-    let (run, became) = match create(&cluster, &object, on_server).await {
+    let (run, became) = match create(&cluster, object.to_string(), on_server).await {
         Ok(run) if on_server => (run, "created (server dry run)"),
         Ok(run) => (run, "created"),
         Err(error) => (
@@ -118,6 +121,18 @@ fn from_flags(image: &str, set: &[String]) -> Result<Value, ToolError> {
     }))
 }
 
+/// A name follows that of the template.
+async fn from_template(cluster: &Cluster, name: &str, set: &[String]) -> Result<Value, ToolError> {
+    let source = template::source(cluster, name, set).await?;
+    let manifest = manifest::of_template(&source).and_then(serde_json::to_value);
+    let mut object = manifest.map_err(|error| {
+        let wrong = format!("RunTemplate {name}: no Run can be made of it: {error}");
+        ToolError::usage(wrong)
+    })?;
+    object["metadata"]["generateName"] = format!("{name}-").into();
+    Ok(object)
+}
+
 /// Sets `a.b=value`; `\.` is a dot in a key.
 fn assign(workload: &mut Map<String, Value>, assignment: &str) -> Result<(), &'static str> {
     let (path, text) = assignment
@@ -176,8 +191,7 @@ fn complete(mut object: Value, args: &SubmitArgs) -> Result<Value, ToolError> {
         let rest: String = if let Some(key) = key(&object) {
             sha256(key.as_bytes()).chars().take(HASHED).collect()
         } else {
-            let letters = (0..5).filter_map(|_| fastrand::choice(ALPHABET));
-            letters.map(|letter| char::from(*letter)).collect()
+            random()
         };
         format!("{prefix}{rest}")
     };
@@ -188,6 +202,12 @@ fn complete(mut object: Value, args: &SubmitArgs) -> Result<Value, ToolError> {
         metadata.remove("generateName");
     }
     Ok(object)
+}
+
+/// The end of a name that nobody else has.
+pub(crate) fn random() -> String {
+    let letters = (0..5).filter_map(|_| fastrand::choice(ALPHABET));
+    letters.map(|letter| char::from(*letter)).collect()
 }
 
 /// The idempotency key that the Run asks for.
@@ -242,14 +262,18 @@ fn dry_run(cluster: &Cluster, mut object: Value, args: &SubmitArgs) -> Result<En
 }
 
 /// Unknown fields are errors, as for kubectl.
-async fn create(cluster: &Cluster, object: &Value, dry_run: bool) -> Result<Run, Refused> {
+pub(crate) async fn create(
+    cluster: &Cluster,
+    object: String,
+    dry_run: bool,
+) -> Result<Run, Refused> {
     let path = Run::url_path(&(), Some(&cluster.namespace));
     let dry_run = if dry_run { "&dryRun=All" } else { "" };
     let target = format!("{path}?fieldManager={PROGRAM}&fieldValidation=Strict{dry_run}");
     let request =
         http::Request::post(target).header(http::header::CONTENT_TYPE, "application/json");
     bounded(async {
-        let request = request.body(object.to_string().into_bytes());
+        let request = request.body(object.into_bytes());
         let request = request.map_err(kube::Error::HttpError)?;
         cluster.client.request(request).await
     })
@@ -261,19 +285,7 @@ async fn found(cluster: &Cluster, object: &Value, error: Refused) -> Result<Run,
     let name = name(object);
     match &error {
         Refused::Status(status) if status.reason == "AlreadyExists" && key(object).is_some() => {}
-        Refused::Status(status) if status.code < 500 => return Err(error.into()),
-        // It may have been created.
-        _ => {
-            let next = if key(object).is_some() {
-                "the same command, repeated, finds it".to_owned()
-            } else {
-                format!("to find out: {}", cluster.command(&format!("why {name}")))
-            };
-            let why = error.why();
-            return Err(ToolError::usage(format!(
-                "{why}. Whether {name} was created is not known; {next}"
-            )));
-        }
+        _ => return Err(not_created(cluster, name, key(object).is_some(), error)),
     }
     let run = cluster.run(name).await?;
     if run.metadata.deletion_timestamp.is_some() {
@@ -293,6 +305,27 @@ async fn found(cluster: &Cluster, object: &Value, error: Refused) -> Result<Run,
     Err(ToolError::usage(format!(
         "{name} exists with another workload or place; nothing was submitted. Another run needs another key or name"
     )))
+}
+
+/// The error of a creation. Without an answer the Run may have been created.
+pub(crate) fn not_created(
+    cluster: &Cluster,
+    name: &str,
+    has_key: bool,
+    error: Refused,
+) -> ToolError {
+    if matches!(&error, Refused::Status(status) if status.code < 500) {
+        return error.into();
+    }
+    let next = if has_key {
+        "the same command, repeated, finds it".to_owned()
+    } else {
+        format!("to find out: {}", cluster.command(&format!("why {name}")))
+    };
+    let why = error.why();
+    ToolError::usage(format!(
+        "{why}. Whether {name} was created is not known; {next}"
+    ))
 }
 
 /// Whether two values ask for the same: the API server makes a 1 of a 1.0.

@@ -1,5 +1,7 @@
 //! `why`: from a Run to its Workspace, to the Secret, to what is to be done.
 
+mod schedules;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -19,7 +21,7 @@ use run_operator::checks::{Refused, bounded, chosen};
 use run_operator::clock::wall;
 use run_operator::decide::choice::{self, Choice};
 
-use crate::args::{ReportFormat, WhyArgs};
+use crate::args::{ReportFormat, Subject, WhyArgs};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{between, retry_is_pointless, summary};
@@ -39,6 +41,9 @@ const OF_ANOTHER: &str =
 struct Explanation {
     /// The state, and since when.
     summary: String,
+    /// The schedule and the template that the Run is from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    origins: Vec<String>,
     /// The causes, each that of the one before it.
     causes: Vec<Cause>,
     /// What to do; none if nothing is to be done.
@@ -93,7 +98,11 @@ struct SecretSeen {
 }
 
 pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolError> {
-    let run = cluster.run(&args.name).await?;
+    let name = match &args.subject {
+        Subject::Run(name) => name,
+        Subject::Schedule(name) => return schedules::run(cluster, name, args.output).await,
+    };
+    let run = cluster.run(name).await?;
     let behind = match workspace_to_read(cluster, &run).await {
         Some(reference) => Some(behind(cluster, reference).await),
         None => None,
@@ -277,6 +286,7 @@ fn explain(
         );
         return Explanation {
             summary: summary(run, now),
+            origins: schedules::origins(&run.metadata),
             causes: vec![Cause::new(None, message)],
             remedy: Some(OF_ANOTHER.to_owned()),
             retry: false,
@@ -311,6 +321,7 @@ fn explain(
     causes.extend(unwritten);
     Explanation {
         summary: summary(run, now),
+        origins: schedules::origins(&run.metadata),
         causes,
         remedy: match run.phase() {
             _ if is_unwritten => remedy::plain(Reason::WriteRefused),
@@ -401,6 +412,7 @@ fn error_line(error: &LastError, now: Timestamp) -> String {
 
 fn text(cluster: &Cluster, run: &Run, explanation: &Explanation) -> String {
     let mut lines = vec![explanation.summary.clone()];
+    lines.extend(explanation.origins.iter().cloned());
     let causes = explanation.causes.iter().enumerate();
     lines.extend(causes.map(|(depth, cause)| format!("{}└ {}", "  ".repeat(depth), cause.line())));
     lines.push(match &explanation.remedy {

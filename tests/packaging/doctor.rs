@@ -188,7 +188,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
-    assert_eq!(well, 18, "{told}");
+    assert_eq!(well, 19, "{told}");
     let words = [" has the 13 permissions that", "The operator serves none"];
     says(&told, &words);
     let last = "These take Runs from here: default.\n";
