@@ -101,6 +101,8 @@ async fn a_reinstalled_release_resumes_the_runs_that_uninstall_left() {
     let kept = [
         "clusterworkspaces.run-operator.dev",
         "runs.run-operator.dev",
+        "runschedules.run-operator.dev",
+        "runtemplates.run-operator.dev",
         "workspaces.run-operator.dev",
     ];
     let kept: BTreeSet<String> = kept

@@ -14,6 +14,8 @@ const IN_FORCE_TIMEOUT: Duration = Duration::from_mins(2);
 
 const RUN: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
     "spec": {"workload": {"image": "a"}}}"#;
+const SCHEDULE: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "RunSchedule", "metadata": {"name": "nightly"},
+    "spec": {"schedules": ["17 2 * * *"], "template": {"spec": {"workload": {"image": "a"}}}}}"#;
 const TRAIN: &str = "runs.run-operator.dev/train";
 const STATUS: &str = r#"{"status": {"phase": "Pending"}}"#;
 const CHECKED: &str = r#"{"status": {"observedGeneration": 1}}"#;
@@ -76,6 +78,7 @@ async fn with_status_policy() -> Space {
         });
         create(&space, &workspace.to_string());
     }
+    create(&space, SCHEDULE);
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -101,8 +104,9 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     let create = ["create", "--dry-run=server", "-f", "-"];
     space.kubectl(&create, &copy.to_string()).unwrap();
     let shared = format!("clusterworkspaces.run-operator.dev/{}", space.namespace);
-    for workspace in ["workspaces.run-operator.dev/default", &shared] {
-        denied(patch(&space, workspace, CHECKED, &[AS_STATUS]), NO_STATUS);
+    let schedule = "runschedules.run-operator.dev/nightly";
+    for object in ["workspaces.run-operator.dev/default", &shared, schedule] {
+        denied(patch(&space, object, CHECKED, &[AS_STATUS]), NO_STATUS);
     }
 
     // To RBAC both accounts are the same. kubectl reads before it patches; the operator doesn't.

@@ -66,7 +66,7 @@ fn null_is_the_default_or_an_empty_list_or_map() {
     let rendered = objects(&args);
     assert_eq!(
         helm::of_kind(&rendered, "CustomResourceDefinition").len(),
-        3
+        5
     );
     assert_eq!(the(&rendered, "Deployment")["spec"]["replicas"], 1);
     assert_eq!(the(&rendered, "Service")["spec"]["ports"][0]["port"], 8080);

@@ -90,6 +90,37 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
     }
 }
 
+/// Proves: X-rbac
+#[rstest]
+#[case::everywhere(false)]
+#[case::in_one_namespace(true)]
+#[tokio::test]
+async fn with_schedules_it_may_also_create_runs_and_own_them(#[case] one: bool) {
+    let space = bound(one, &["--set", "schedules.enabled=true"]).await;
+    for needed in [
+        "create runs",
+        "list runschedules",
+        "watch runschedules",
+        "list runtemplates",
+        "watch runtemplates",
+        "patch runschedules --subresource=status",
+        "update runschedules --subresource=finalizers",
+    ] {
+        assert!(can(&space, needed), "can't {needed}");
+        let elsewhere = can(&space, &format!("{needed} --namespace default"));
+        assert_eq!(elsewhere, !one, "{needed} elsewhere");
+    }
+    for never in [
+        "create runschedules",
+        "patch runschedules",
+        "update runschedules",
+        "delete runschedules",
+        "patch runtemplates",
+    ] {
+        assert!(!can(&space, never), "can {never}");
+    }
+}
+
 /// Proves: X-secure-metrics, X-rbac
 #[rstest]
 #[case::everywhere(false)]

@@ -138,10 +138,10 @@ async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
     assert_eq!(rights, Vec::<String>::new());
 
     let told = helm::done(&release.run("uninstall", &[]));
-    assert_eq!(told.matches("run-operator.dev").count(), 5, "{told}");
+    assert_eq!(told.matches("run-operator.dev").count(), 7, "{told}");
     assert_eq!(left(&own, made), Vec::<String>::new());
     let crds = left(&own, "crd");
-    assert_eq!(crds.len(), 3, "{crds:?}");
+    assert_eq!(crds.len(), 5, "{crds:?}");
     let policy = "validatingadmissionpolicy,validatingadmissionpolicybinding";
     assert_eq!(left(&own, policy).len(), 2);
     assert_eq!(left(&own, "runs"), ["run.run-operator.dev/train"]);
@@ -190,5 +190,5 @@ async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     assert_eq!(field(&own, &RUNS, owner), "run-operator");
     let without = ["--set", "crds.enabled=false"];
     release(&own).put("upgrade", &chart(), &without);
-    assert_eq!(left(&own, "crd").len(), 3);
+    assert_eq!(left(&own, "crd").len(), 5);
 }

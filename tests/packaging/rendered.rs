@@ -148,6 +148,44 @@ fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     }
 }
 
+/// Proves: X-rbac, I-values
+#[test]
+fn schedules_add_their_flag_and_their_rules_and_nothing_else() {
+    for place in [
+        "rbac.aggregateRoles=false",
+        "watchNamespaces={a},rbac.aggregateRoles=false",
+    ] {
+        let without = with(place);
+        let with = with(&format!("{place},schedules.enabled=true"));
+        let flag = |objects: &[Value]| args(objects).contains(&"--schedules");
+        assert!(flag(&with) && !flag(&without), "{place}");
+        let rules = |objects: &[Value]| {
+            let (_, installed) = tests_and_installed(objects.to_vec());
+            let mut roles = of_kind(&installed, "ClusterRole");
+            roles.extend(of_kind(&installed, "Role"));
+            let all = roles.iter().flat_map(|r| r["rules"].as_array().unwrap());
+            all.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let before = rules(&without);
+        let mut added = rules(&with);
+        added.retain(|rule| !before.contains(rule));
+        let expected = [
+            (
+                json!(["runschedules", "runtemplates"]),
+                json!(["list", "watch"]),
+            ),
+            (json!(["runschedules/status"]), json!(["patch"])),
+            (json!(["runs"]), json!(["create"])),
+            (json!(["runschedules/finalizers"]), json!(["update"])),
+        ];
+        let expected = expected.map(|(resources, verbs)| {
+            let group = ["run-operator.dev"];
+            json!({"apiGroups": group, "resources": resources, "verbs": verbs}).to_string()
+        });
+        assert_eq!(added, expected, "{place}");
+    }
+}
+
 /// Proves: X-rbac
 #[test]
 fn only_the_operator_may_write_a_status() {
@@ -169,6 +207,7 @@ fn only_the_operator_may_write_a_status() {
         })
     };
     assert!(may_write("edit", "runs") && may_write("admin", "workspaces"));
+    assert!(may_write("edit", "runschedules") && may_write("edit", "runtemplates"));
     assert!(!may_write("view", "runs") && !may_write("edit", "workspaces"));
     assert!(!may_write("admin", "clusterworkspaces"));
 }
@@ -187,8 +226,8 @@ fn crds_outlive_the_release_unless_configured_otherwise() {
         let kept = |o: &Value| o["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
         those.map(kept).collect()
     };
-    assert_eq!(kept(&[]), [true; 5]);
-    assert_eq!(kept(&["--set", "crds.keep=false"]), [false; 5]);
+    assert_eq!(kept(&[]), [true; 7]);
+    assert_eq!(kept(&["--set", "crds.keep=false"]), [false; 7]);
     assert!(kept(&["--set", "crds.enabled=false"]).is_empty());
 }
 
@@ -309,6 +348,10 @@ fn the_notes_say_what_is_missing() {
         ("workloadPolicy.enabled=false", "not in this release"),
         ("statusPolicy.enabled=true", "only the operator"),
         ("finalizerPolicy.enabled=true", "finalizerPolicy "),
+        (
+            "schedules.enabled=true",
+            "kubectl delete runschedules.run-operator.dev --all --all-namespaces",
+        ),
     ] {
         let told = notes(&["--set", set]);
         assert!(told.contains(words), "{set}: {told}");
@@ -319,7 +362,7 @@ fn the_notes_say_what_is_missing() {
         "{told}"
     );
     let usual = notes(&[]);
-    for word in ["MISSING", "statusPolicy", "finalizerPolicy"] {
+    for word in ["MISSING", "statusPolicy", "finalizerPolicy", "runschedules"] {
         assert!(!usual.contains(word), "{word}");
     }
 }

@@ -139,7 +139,7 @@ async fn the_api_server_takes_the_examples_on_artifact_hub() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": annotation("crdsExamples")});
     let create = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
     let made = space.kubectl(&create, &list.to_string()).unwrap();
-    assert_eq!(made.lines().count(), 3, "{made}");
+    assert_eq!(made.lines().count(), 5, "{made}");
 }
 
 /// Proves: I-values

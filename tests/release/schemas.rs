@@ -74,7 +74,13 @@ fn kubeconform_takes_every_example_and_the_readme_s_own_run() {
     }
     assert_eq!(
         Vec::from_iter(kinds),
-        ["ClusterWorkspace", "Run", "Workspace"]
+        [
+            "ClusterWorkspace",
+            "Run",
+            "RunSchedule",
+            "RunTemplate",
+            "Workspace"
+        ]
     );
 }
 

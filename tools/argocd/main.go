@@ -3,7 +3,7 @@
 //
 //	argocd health --cm FILE             objects (a JSON list on stdin) -> their health, in the same order
 //	argocd actions --cm FILE            an object on stdin -> the names of the actions on offer
-//	argocd act --cm FILE ACTION         an object on stdin -> the merge patch that Argo CD would send
+//	argocd act --cm FILE ACTION         an object on stdin -> what Argo CD would send: a merge patch, or a new object
 //	argocd manifests FILE               Applications, read with Argo CD's own type; an unknown field is an error
 //	argocd sync --cm FILE --app NAME …  applies manifests as an Application's sync does
 //	argocd diff --app NAME …            what Argo CD would call out of sync

@@ -49,7 +49,7 @@ func health(ctx context.Context, args []string) error {
 	return print(found)
 }
 
-// offered is the names of the actions that Argo CD shows for an object.
+// offered is the names of the actions that Argo CD lets its users choose for an object.
 func offered(vm lua.VM, object *unstructured.Unstructured) ([]string, error) {
 	scripts, err := vm.GetResourceActionDiscovery(object)
 	if err != nil {
@@ -61,7 +61,9 @@ func offered(vm lua.VM, object *unstructured.Unstructured) ([]string, error) {
 	}
 	names := []string{}
 	for _, action := range found {
-		names = append(names, action.Name)
+		if !action.Disabled {
+			names = append(names, action.Name)
+		}
 	}
 	slices.Sort(names)
 	return names, nil
@@ -83,23 +85,25 @@ func actions(ctx context.Context, args []string) error {
 	return print(names)
 }
 
-// outcome is the object that an action makes of another.
-func outcome(vm lua.VM, object *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
+// outcome is what an action makes of an object: a patched one, or another that is created.
+func outcome(vm lua.VM, object *unstructured.Unstructured, name string) (lua.ImpactedResource, error) {
+	none := lua.ImpactedResource{}
 	action, err := vm.GetResourceAction(object, name)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	impacted, err := vm.ExecuteResourceAction(object, action.ActionLua, nil)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	if len(impacted) != 1 || impacted[0].K8SOperation != lua.PatchOperation {
-		return nil, fmt.Errorf("%s: want one patch, got %d operations", name, len(impacted))
+	if len(impacted) != 1 {
+		return none, fmt.Errorf("%s: want one operation, got %d", name, len(impacted))
 	}
-	return impacted[0].UnstructuredObj, nil
+	return impacted[0], nil
 }
 
-// act prints the merge patch of an action, made as Argo CD's server makes it (`patchResource`).
+// act prints what Argo CD's server would send for an action: the merge patch, made as by its `patchResource`, or the
+// object that is created.
 func act(ctx context.Context, args []string) error {
 	vm, rest, err := machine(ctx, "act", args)
 	if err != nil {
@@ -112,15 +116,18 @@ func act(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	changed, err := outcome(vm, live, rest[0])
+	made, err := outcome(vm, live, rest[0])
 	if err != nil {
 		return err
+	}
+	if made.K8SOperation == lua.CreateOperation {
+		return print(made.UnstructuredObj)
 	}
 	before, err := json.Marshal(live)
 	if err != nil {
 		return err
 	}
-	after, err := json.Marshal(changed)
+	after, err := json.Marshal(made.UnstructuredObj)
 	if err != nil {
 		return err
 	}

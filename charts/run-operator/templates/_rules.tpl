@@ -1,7 +1,6 @@
 {{/* What the operator may do, and no more: every verb is used and none is missing, which a test reads from
-     the API server's audit log. Not here, and not needed: other Secrets than those named, Pods, ConfigMaps,
-     impersonation, `*`, and rights on run-operator.dev/…/finalizers (the operator makes no object that has
-     an owner). */}}
+     the API server's audit log (but for those of schedules.enabled). Not here, and not needed: other Secrets than those named, Pods, ConfigMaps,
+     impersonation and `*`. */}}
 
 {{/* In the namespaces that it watches. */}}
 {{- define "run-operator.rules" -}}
@@ -21,12 +20,32 @@
 - apiGroups: [run-operator.dev]
   resources: [runs/status, workspaces/status]
   verbs: [patch]
+{{- if .Values.schedules.enabled }}
+# For schedules.enabled. RunSchedules and RunTemplates, list and watch: to follow the schedules, and what their Runs are
+# made from. Neither is ever changed.
+- apiGroups: [run-operator.dev]
+  resources: [runschedules, runtemplates]
+  verbs: [list, watch]
+# Their statuses: a tick is written there before its Run is created.
+- apiGroups: [run-operator.dev]
+  resources: [runschedules/status]
+  verbs: [patch]
+# The Run of a tick. To cancel it (concurrencyPolicy: Replace) and to delete it (the history) is permitted above.
+- apiGroups: [run-operator.dev]
+  resources: [runs]
+  verbs: [create]
+# Where the API server has OwnerReferencesPermissionEnforcement, as OpenShift's: else no Run could be owned by its
+# RunSchedule with blockOwnerDeletion. No request has this path.
+- apiGroups: [run-operator.dev]
+  resources: [runschedules/finalizers]
+  verbs: [update]
+{{- end }}
 {{- include "run-operator.secretRules" . }}
 {{ include "run-operator.eventRules" . }}
 {{- end }}
 
 {{- define "run-operator.eventRules" -}}
-# Kubernetes Events about Runs and Workspaces (docs/events.md); those about a ClusterWorkspace are in the
+# Kubernetes Events about Runs, Workspaces and RunSchedules (docs/events.md); those about a ClusterWorkspace are in the
 # namespace default.
 - apiGroups: [""]
   resources: [events]

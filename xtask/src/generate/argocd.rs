@@ -10,7 +10,13 @@ use crate::common::{Outcome, list, read};
 
 const HEADER: &str = "# Generated from resource_customizations/ by `make generate`. Do not edit.\n";
 const GROUP: &str = "run-operator.dev";
-const KINDS: [&str; 3] = ["ClusterWorkspace", "Run", "Workspace"];
+const KINDS: [&str; 5] = [
+    "ClusterWorkspace",
+    "Run",
+    "RunSchedule",
+    "RunTemplate",
+    "Workspace",
+];
 
 /// Both files.
 pub(crate) fn files() -> Outcome<Vec<Generated>> {
@@ -26,8 +32,12 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
         data.push_str(&block(&key, &health));
     }
     for kind in KINDS {
-        let key = format!("resource.customizations.actions.{GROUP}_{kind}");
-        data.push_str(&block(&key, &actions(&scripts.join(kind).join("actions"))?));
+        let folder = scripts.join(kind).join("actions");
+        // There are none for a RunTemplate.
+        if folder.is_dir() {
+            let key = format!("resource.customizations.actions.{GROUP}_{kind}");
+            data.push_str(&block(&key, &actions(&folder)?));
+        }
     }
     let config_map = format!(
         "{HEADER}# Adds health and actions to Argo CD's own ConfigMap, and takes nothing away:\n\
