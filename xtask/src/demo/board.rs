@@ -22,7 +22,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// A line of the table: an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    uid: String,
+    /// The idempotency key of its run.
+    key: String,
     pub(crate) phase: String,
     pub(crate) state: String,
     pub(crate) synced: String,
@@ -35,7 +36,7 @@ pub(crate) struct Row {
 pub(crate) struct Seen {
     /// The objects that are there, by `run/NAME` or `workspace/NAME`.
     pub(crate) rows: BTreeMap<String, Row>,
-    /// Every Run that was ever seen, deleted ones too: its uid by its name.
+    /// Every Run that was ever seen, deleted ones too: the key of its run by its name.
     pub(crate) runs: BTreeMap<String, String>,
 }
 
@@ -54,7 +55,7 @@ impl Seen {
             return;
         };
         if let Some(name) = object.strip_prefix("run/") {
-            self.runs.insert(name.to_owned(), row.uid.clone());
+            self.runs.insert(name.to_owned(), row.key.clone());
         }
         if self.rows.get(&object) != Some(&row) {
             let cells = [&row.phase, &row.state, &row.synced, &row.ready, &row.reason];
@@ -159,8 +160,10 @@ fn row(object: &DynamicObject) -> Row {
         let found = all.into_iter().flatten().find(|one| one["type"] == kind);
         found.map(|one| text(&one[field])).unwrap_or_default()
     };
+    let own = object.data["spec"]["idempotencyKey"].as_str();
+    let own = own.map(|key| format!("{NAMESPACE}/{key}"));
     Row {
-        uid: object.uid().unwrap_or_default(),
+        key: own.or(object.uid()).unwrap_or_default(),
         phase: text(&status["phase"]),
         state: text(&status["state"]),
         synced: condition("Synced", "status"),

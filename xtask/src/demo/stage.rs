@@ -69,7 +69,7 @@ impl Stage {
         command
             .arg("controller")
             .args(["--base-url", &self.service.base_url()])
-            .args(["--namespace", NAMESPACE])
+            .args(["--namespace", NAMESPACE, "--schedules"])
             .args(["--listen", &format!("127.0.0.1:{}", self.operator_port)])
             // Shorter than in production (5 s to 5 min), so that the demo is not slow.
             .args(["--poll-min", "1s", "--poll-max", "5s"])
@@ -163,9 +163,9 @@ impl Stage {
 
     /// The run of the Run with this name.
     pub(crate) async fn at_the_service(&self, name: &str) -> Outcome<ServiceRun> {
-        let uid = self.board.now().runs.remove(name).unwrap_or_default();
+        let key = self.board.now().runs.remove(name).unwrap_or_default();
         let mut runs = runs(&self.service).await?.into_iter();
-        let found = runs.find(|run| run.idempotency_key == uid);
+        let found = runs.find(|run| run.idempotency_key == key);
         Ok(found.ok_or_else(|| format!("the service has no run for {name}"))?)
     }
 

@@ -19,7 +19,8 @@ pub(crate) async fn tell(stage: &mut Stage) -> Outcome<()> {
     restart(stage).await?;
     delete(stage).await?;
     expire(stage).await?;
-    rotate(stage).await
+    rotate(stage).await?;
+    tick(stage).await
 }
 
 async fn install(stage: &mut Stage) -> Outcome<()> {
@@ -72,9 +73,9 @@ async fn kill(stage: &mut Stage) -> Outcome<()> {
     let seen = stage.board.now();
     let both = ["train", "evaluate"].map(|name| seen.runs.get(name).cloned().unwrap_or_default());
     let ended = |runs: &[ServiceRun]| {
-        let ended = |uid: &String| {
+        let ended = |key: &String| {
             runs.iter()
-                .any(|run| run.ended() && run.idempotency_key == *uid)
+                .any(|run| run.ended() && run.idempotency_key == *key)
         };
         both.iter().all(ended)
     };
@@ -155,6 +156,49 @@ async fn rotate(stage: &mut Stage) -> Outcome<()> {
     Ok(())
 }
 
+async fn tick(stage: &mut Stage) -> Outcome<()> {
+    heading("9. A schedule of every minute, and kill -9 at the tick");
+    note("The next tick is at the next full minute.");
+    stage.apply_examples(&["runschedule-every-minute"]).await?;
+    let name = |seen: &Seen| {
+        let mut runs = seen.runs.keys();
+        runs.find(|name| name.starts_with("tick-")).cloned()
+    };
+    let created = |seen: &Seen| name(seen).is_some();
+    stage.board.until("the tick has its Run", created).await?;
+    if let Some(mut operator) = stage.operator.take() {
+        terminal::command(&format!("kill -9 {}", operator.pid()));
+        operator.kill9();
+    }
+    let suspend = r#"{"spec":{"suspend":true}}"#;
+    let suspend = [
+        "patch",
+        "runschedules.run-operator.dev",
+        "tick",
+        "--type=merge",
+        "-p",
+        suspend,
+    ];
+    stage.kubectl(&suspend).await?;
+    let pid = stage.start_operator()?;
+    note(&format!(
+        "Pid {pid} goes on with the tick's Run; a second one would have the same name and key."
+    ));
+    let name = name(&stage.board.now()).unwrap_or_default();
+    let run = format!("run/{name}");
+    let succeeded = |seen: &Seen| seen.row(&run).phase == "Succeeded";
+    stage
+        .board
+        .until("the tick's Run has succeeded", succeeded)
+        .await?;
+    let run = stage.at_the_service(&name).await?;
+    note(&format!(
+        "For the tick the service has one run, {}.",
+        run.run_id
+    ));
+    Ok(())
+}
+
 /// Waits for the Workspace's Ready condition.
 async fn ready(stage: &Stage, status: &str) -> Outcome<()> {
     let what = format!("the Workspace has Ready={status}");
@@ -168,8 +212,8 @@ fn compare(seen: &Seen, runs: &[ServiceRun]) {
         note(&format!("  {name:<10}  {service:<14}  {cluster}"));
     };
     line("RUN", "AT THE SERVICE", "IN THE CLUSTER");
-    for (name, uid) in &seen.runs {
-        let run = runs.iter().find(|run| run.idempotency_key == *uid);
+    for (name, key) in &seen.runs {
+        let run = runs.iter().find(|run| run.idempotency_key == *key);
         let row = seen.row(&format!("run/{name}"));
         let cluster = match row.phase.as_str() {
             "" => "no status yet".to_owned(),

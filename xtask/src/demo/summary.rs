@@ -16,7 +16,7 @@ use crate::service::ServiceRun;
 /// The final state of both sides.
 #[derive(Default)]
 struct Facts {
-    /// Every Run that was ever there: uid by name.
+    /// Every Run that was ever there: the key of its run by name.
     applied: BTreeMap<String, String>,
     /// The Runs that are there now, by name.
     objects: BTreeMap<String, Run>,
@@ -75,19 +75,19 @@ async fn gather(stage: &Stage) -> Outcome<Facts> {
 
 /// A line for each Run that was ever there.
 fn table(facts: &Facts) {
-    let line = |[name, phase, state, posts, cancels, uid]: [&str; 6]| {
+    let line = |[name, phase, state, posts, cancels, key]: [&str; 6]| {
         note(&format!(
-            "{name:<9}  {phase:<10}  {state:<9}  {posts:>5}  {cancels:>7}  {uid}"
+            "{name:<17}  {phase:<10}  {state:<9}  {posts:>5}  {cancels:>7}  {key}"
         ));
     };
-    let key = "IDEMPOTENCY KEY = UID";
+    let key = "IDEMPOTENCY KEY: THE UID, OR A TICK'S";
     line(["RUN", "PHASE", "SERVICE", "POSTS", "CANCELS", key]);
-    for (name, uid) in &facts.applied {
+    for (name, key) in &facts.applied {
         let deleted = || "(deleted)".to_owned();
         let phase = facts.objects.get(name).map_or_else(deleted, phase);
-        for run in facts.runs.iter().filter(|run| run.idempotency_key == *uid) {
+        for run in facts.runs.iter().filter(|run| run.idempotency_key == *key) {
             let (posts, cancels) = (run.posts.to_string(), run.cancels.to_string());
-            line([name, &phase, &run.state, &posts, &cancels, uid]);
+            line([name, &phase, &run.state, &posts, &cancels, key]);
         }
     }
 }
@@ -98,8 +98,8 @@ impl Facts {
         let (created, applied) = (self.runs.len(), self.applied.len());
         let keys = self.runs.iter().map(|run| run.idempotency_key.as_str());
         let keys: BTreeSet<&str> = keys.collect();
-        let uids: BTreeSet<&str> = self.applied.values().map(String::as_str).collect();
-        let same = keys.intersection(&uids).count();
+        let theirs: BTreeSet<&str> = self.applied.values().map(String::as_str).collect();
+        let same = keys.intersection(&theirs).count();
         // Without two of them the demo has shown less than it claims.
         let posts = self.run_of("nightly").map_or(0, |run| run.posts);
         let (kept, deleted): (Vec<&String>, Vec<&String>) = self
@@ -125,14 +125,14 @@ impl Facts {
         let (all, wrong) = (self.requests.requests, self.requests.violations.len());
         vec![
             (
-                "runs created at the service = Runs applied",
+                "runs created at the service = Runs",
                 format!("{created} = {applied}"),
                 created == applied && self.stats["runsCreated"] == created,
             ),
             (
-                "idempotency keys = uids of the Runs",
-                format!("{same} of {}", keys.len().max(uids.len())),
-                keys == uids && self.stats["idempotencyKeysSeen"] == keys.len(),
+                "idempotency keys = those of the Runs",
+                format!("{same} of {}", keys.len().max(theirs.len())),
+                keys == theirs && self.stats["idempotencyKeysSeen"] == keys.len(),
             ),
             (
                 "POSTs of the create that kill -9 cut off, all one run",
@@ -179,8 +179,8 @@ impl Facts {
 
     /// The run of the Run with this name.
     fn run_of(&self, name: &str) -> Option<&ServiceRun> {
-        let uid = self.applied.get(name)?;
-        self.runs.iter().find(|run| run.idempotency_key == *uid)
+        let key = self.applied.get(name)?;
+        self.runs.iter().find(|run| run.idempotency_key == *key)
     }
 }
 
