@@ -1,6 +1,6 @@
 {{/* What the operator may do, and no more: every verb is used and none is missing, which a test reads from
-     the API server's audit log (but for those of schedules.enabled). Not here, and not needed: other Secrets than those named, Pods, ConfigMaps,
-     impersonation and `*`. */}}
+     the API server's audit log (but for those of schedules.enabled). Not here, and not needed: other Secrets than
+     those named, Pods, ConfigMaps, impersonation and `*`. */}}
 
 {{/* In the namespaces that it watches. */}}
 {{- define "run-operator.rules" -}}
