@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kube::ResourceExt;
-
 use run_operator::checks::bounded;
 use run_operator::decide::schedule::Source;
-use run_operator::decide::template::expand;
 
 use crate::cluster::Cluster;
 use crate::error::ToolError;
@@ -20,13 +17,8 @@ pub(crate) async fn source(
     let given = values(set)?;
     let template = bounded(cluster.templates().get(name)).await;
     let template = template.map_err(|refused| ToolError::of_kind(refused, "runtemplates"))?;
-    let body = expand(&template.spec, &given)
-        .map_err(|error| ToolError::usage(format!("RunTemplate {name}: {error}")))?;
-    let generation = template.metadata.generation.unwrap_or_default();
-    Ok(Source {
-        body,
-        template: Some((template.name_any(), generation)),
-    })
+    Source::of(&template, &given)
+        .map_err(|error| ToolError::usage(format!("RunTemplate {name}: {error}")))
 }
 
 fn values(set: &[String]) -> Result<BTreeMap<String, String>, ToolError> {

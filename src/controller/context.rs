@@ -219,6 +219,10 @@ impl Context {
         self.triggers.runs.enqueue(namespace, uid);
     }
 
+    pub fn enqueue_schedule(&self, namespace: &str, name: &str) {
+        self.triggers.schedules.enqueue(namespace, name);
+    }
+
     /// Whether a Run has a slot of its Workspace.
     pub fn has_slot(&self, uid: &str, workspace: &WorkspaceKey) -> bool {
         lock(&self.queues).has_slot(uid, workspace)

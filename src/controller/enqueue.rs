@@ -111,7 +111,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
     if change.new.is_none()
         && let Some((namespace, name)) = ctx.schedules.remove(&change.uid)
     {
-        ctx.triggers.schedules.enqueue(&namespace, &name);
+        ctx.enqueue_schedule(&namespace, &name);
     }
     match &change.new {
         Some(Known::Ended(_)) if ctx.tracked_runs.get(&change.uid).is_none() => {}
@@ -127,7 +127,7 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
 /// Takes in a Run that a RunSchedule may own.
 pub(crate) fn follow_scheduled(ctx: &Context, run: &Maybe<Run>) {
     if let Some((namespace, name)) = ctx.schedules.follow(run) {
-        ctx.triggers.schedules.enqueue(&namespace, &name);
+        ctx.enqueue_schedule(&namespace, &name);
     }
 }
 

@@ -79,7 +79,7 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
             }
             let exists = |uid: &str| ctx.runs.get(uid).is_some();
             for (namespace, name) in ctx.schedules.listed(scope, exists) {
-                ctx.triggers.schedules.enqueue(&namespace, &name);
+                ctx.enqueue_schedule(&namespace, &name);
             }
         }
         Event::Apply(run) => enqueue::follow(ctx, &ctx.runs.put(settled::known(ctx, run))),
@@ -180,9 +180,7 @@ pub(crate) async fn schedules(
 
 fn enqueue_schedule(ctx: &Context, schedule: &Maybe<RunSchedule>) {
     let namespace = schedule.namespace().unwrap_or_default();
-    ctx.triggers
-        .schedules
-        .enqueue(&namespace, &schedule.name_any());
+    ctx.enqueue_schedule(&namespace, &schedule.name_any());
 }
 
 fn forget_schedules(ctx: &Context) {

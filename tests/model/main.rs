@@ -58,7 +58,7 @@ fn no_run_is_lost_or_doubled_in_any_state() {
     for scenario in all {
         let name = scenario.name;
         let began = Instant::now();
-        let found = model::check(scenario, THREADS, at_most);
+        let found = model::check(scenario, at_most);
         let all = if found.complete { "all" } else { "the first" };
         println!(
             "{name}: {} states ({all}), {} steps deep, {:.1} s",

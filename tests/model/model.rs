@@ -1,10 +1,12 @@
 //! The model as stateright runs it, and what came of it.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use stateright::{Checker, HasDiscoveries, Property};
 
+use crate::THREADS;
 use crate::actions::{self, Action};
 use crate::fair::{self, Ways};
 use crate::process;
@@ -75,15 +77,32 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Enumerates every state of a scenario, up to the first that is wrong, and `at_most` so many, repeated ones
-/// included.
-pub(crate) fn check(scenario: Scenario, threads: usize, at_most: usize) -> Found {
-    let model = Model {
-        scenario,
-        ways: Arc::default(),
-    };
-    let checker = stateright::Model::checker(model.clone())
-        .threads(threads)
+/// The states that were enumerated, and the shortest way to one that is wrong.
+pub(crate) struct Enumerated<M: stateright::Model> {
+    /// Distinct states.
+    pub(crate) states: usize,
+    /// These are all that there are.
+    pub(crate) complete: bool,
+    /// The longest way from the beginning.
+    pub(crate) depth: usize,
+    pub(crate) path: Option<Way<M>>,
+}
+
+pub(crate) type Way<M> = Vec<(
+    <M as stateright::Model>::State,
+    Option<<M as stateright::Model>::Action>,
+)>;
+
+/// Enumerates every state of a model, up to the first that is wrong, and `at_most` so many, repeated ones included.
+pub(crate) fn enumerate<M>(model: M, at_most: usize) -> Enumerated<M>
+where
+    M: stateright::Model + Send + Sync + 'static,
+    M::State: Clone + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + PartialEq,
+{
+    let checker = model
+        .checker()
+        .threads(THREADS)
         .target_state_count(at_most)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
@@ -92,12 +111,27 @@ pub(crate) fn check(scenario: Scenario, threads: usize, at_most: usize) -> Found
         .discoveries()
         .into_values()
         .min_by_key(|path| path.clone().into_actions().len());
-    Found {
+    Enumerated {
         states: checker.unique_state_count(),
         complete: checker.state_count() < at_most,
         depth: checker.max_depth(),
+        path: path.map(stateright::Path::into_vec),
+    }
+}
+
+/// Searches a scenario.
+pub(crate) fn check(scenario: Scenario, at_most: usize) -> Found {
+    let model = Model {
+        scenario,
+        ways: Arc::default(),
+    };
+    let found = enumerate(model.clone(), at_most);
+    Found {
+        states: found.states,
+        complete: found.complete,
+        depth: found.depth,
         rest: model.ways.longest(),
-        violation: path.map(|path| violation(&model, path.into_vec())),
+        violation: found.path.map(|path| violation(&model, path)),
     }
 }
 

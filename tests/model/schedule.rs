@@ -17,9 +17,10 @@ mod turn;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Property};
+use stateright::Property;
 
-use crate::{IN_FULL, THREADS, asked};
+use crate::model::enumerate;
+use crate::{IN_FULL, asked};
 use actions::Action;
 use scenarios::Scenario;
 use state::State;
@@ -69,27 +70,17 @@ struct Found {
     violation: Option<String>,
 }
 
-/// Enumerates every state of a scenario, up to the first that is wrong, and `at_most` so many, repeated ones included.
 fn check(scenario: Scenario, at_most: usize) -> Found {
     let model = Model {
         scenario,
         policy: Arc::default(),
     };
-    let checker = stateright::Model::checker(model.clone())
-        .threads(THREADS)
-        .target_state_count(at_most)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let path = checker
-        .discoveries()
-        .into_values()
-        .min_by_key(|path| path.clone().into_actions().len());
+    let found = enumerate(model.clone(), at_most);
     Found {
-        states: checker.unique_state_count(),
-        complete: checker.state_count() < at_most,
-        depth: checker.max_depth(),
-        violation: path.map(|path| violation(&model, path.into_vec())),
+        states: found.states,
+        complete: found.complete,
+        depth: found.depth,
+        violation: found.path.map(|path| violation(&model, path)),
     }
 }
 

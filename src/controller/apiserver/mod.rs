@@ -19,5 +19,5 @@ pub use layers::{BoundedRetry, CountRequests, throttle_watches};
 pub use object::decode;
 pub use object::{BadObject, Maybe, Object, find, read_status};
 pub use patch::ObjectVersion;
-pub use read::{ListError, list, read_entry, read_metadata};
+pub use read::{ListError, list, read_entry, read_metadata, read_named};
 pub use watch::{Scope, http_status, watch};

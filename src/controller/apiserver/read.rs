@@ -48,6 +48,24 @@ pub enum ListError {
     Timeout(Duration),
 }
 
+/// The object with this name, read live: by a list of one name, which needs no permission beyond the watch's and is as
+/// fresh as a get. It fails if the metadata of what it finds can't be read.
+pub async fn read_named<K: Object>(
+    api: &Api<K>,
+    name: &str,
+    limit: Duration,
+) -> Result<Option<Maybe<K>>, ListError> {
+    let mut found = None;
+    let named = format!("metadata.name={name}");
+    let list = list(api, Some(&named), limit, |object| {
+        let is_it = object.meta().name.as_deref() == Some(name);
+        found = is_it.then_some(object);
+        is_it
+    });
+    list.await?;
+    Ok(found)
+}
+
 /// Lists all objects that the API covers, live. `a_page`: time limit of each page. Ends early when the callback returns
 /// `true`; else it fails if an item's metadata can't be read: a missing object might be that item.
 pub async fn list<K: Object>(

@@ -163,24 +163,19 @@ pub(crate) async fn change(
     refused(ctx, entry, decided, error, None)
 }
 
-/// By a list of one name, which needs no permission beyond the watch's and is as fresh as a get.
 pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
-    let named = format!("metadata.name={}", entry.name);
-    let mut found: Option<Maybe<Run>> = None;
-    let api = api(ctx, entry);
-    let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
-        let this = run.meta().uid.as_deref() == Some(&entry.uid);
-        found = this.then_some(run);
-        this
-    });
-    if let Err(error) = list.await {
-        tracing::warn!(
-            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-            error = %error_chain(&error), "failed to read a Run live"
-        );
-        return Found::Unknown;
-    }
-    if let Some(found) = found {
+    let found = match apiserver::read_named(&api(ctx, entry), &entry.name, TIMEOUT).await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                error = %error_chain(&error), "failed to read a Run live"
+            );
+            return Found::Unknown;
+        }
+    };
+    let this = |run: &Maybe<Run>| run.meta().uid.as_deref() == Some(&entry.uid);
+    if let Some(found) = found.filter(this) {
         found.good().map(|run| entry.observe(Arc::clone(run)));
         return Found::Exists;
     }

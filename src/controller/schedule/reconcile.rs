@@ -43,7 +43,7 @@ pub(crate) async fn enqueue_due(ctx: Arc<Context>) {
     loop {
         ticks.tick().await;
         for (namespace, name) in ctx.schedules.take_due(wall()) {
-            ctx.triggers.schedules.enqueue(&namespace, &name);
+            ctx.enqueue_schedule(&namespace, &name);
         }
     }
 }

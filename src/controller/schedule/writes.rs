@@ -118,7 +118,7 @@ impl Runs<'_> {
             // Created before, by a process that has ended, or by this one without an answer; or another's.
             Err(WriteError::Conflict) => {
                 let name = manifest::name_of(self.schedule, tick);
-                let Some(run) = self.live(&name).await? else {
+                let Some(run) = apiserver::read_named(&self.api(), &name, TIMEOUT).await? else {
                     return Err(WriteError::Conflict.into());
                 };
                 if self.owns(&run) {
@@ -151,44 +151,34 @@ impl Runs<'_> {
     }
 
     async fn read(&self, listed: &ActiveRun) -> Result<Option<Outcome>, EffectError> {
-        let found = self.live(&listed.name).await?;
         let same = |run: &Maybe<Run>| run.meta().uid.as_deref() == Some(listed.uid.as_str());
-        // Without its owner it is no longer this schedule's.
-        match found.filter(|run| same(run) && self.owns(run)) {
-            Some(run) => {
-                self.ctx.schedules.answered(&run);
-                Ok(None)
-            }
-            None => Ok(Some(Outcome::Gone(listed.uid.clone()))),
-        }
+        let found = self.take_in(&listed.name, same).await?;
+        Ok((!found).then(|| Outcome::Gone(listed.uid.clone())))
     }
 
     async fn find(&self, tick: Tick) -> Result<Option<Outcome>, EffectError> {
-        let found = self.live(&manifest::name_of(self.schedule, tick)).await?;
-        match found.filter(|run| self.owns(run)) {
-            Some(run) => {
-                self.ctx.schedules.answered(&run);
-                Ok(None)
-            }
-            None => Ok(Some(Outcome::Absent(tick))),
+        let name = manifest::name_of(self.schedule, tick);
+        let found = self.take_in(&name, |_| true).await?;
+        Ok((!found).then_some(Outcome::Absent(tick)))
+    }
+
+    /// Takes in a Run that is read live. Without its owner it is no longer this schedule's.
+    async fn take_in(
+        &self,
+        name: &str,
+        is: impl Fn(&Maybe<Run>) -> bool,
+    ) -> Result<bool, ListError> {
+        let found = apiserver::read_named(&self.api(), name, TIMEOUT).await?;
+        let found = found.filter(|run| is(run) && self.owns(run));
+        if let Some(run) = &found {
+            self.ctx.schedules.answered(run);
         }
+        Ok(found.is_some())
     }
 
     fn owns(&self, run: &Maybe<Run>) -> bool {
         let uid = self.schedule.metadata.uid.as_deref();
         owner(run.meta()).is_some_and(|owner| Some(owner.uid.as_str()) == uid)
-    }
-
-    async fn live(&self, name: &str) -> Result<Option<Maybe<Run>>, ListError> {
-        let mut found = None;
-        let named = format!("metadata.name={name}");
-        let api = self.api();
-        let list = apiserver::list(&api, Some(&named), TIMEOUT, |run| {
-            found = Some(run);
-            true
-        });
-        list.await?;
-        Ok(found)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt;
 use serde_json::value::RawValue;
 
 use crate::api::template::TemplateBody;
 use crate::api::{Reason, RunSchedule, RunTemplate};
 use crate::decide::conditions::Why;
-use crate::decide::template::expand;
+use crate::decide::template::{TemplateError, expand};
 
 /// What Runs are made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,20 @@ pub struct Source {
     pub body: TemplateBody,
     /// Name and generation of the `RunTemplate`.
     pub template: Option<(String, i64)>,
+}
+
+impl Source {
+    /// What Runs of a template with these values are made from.
+    pub fn of(
+        template: &RunTemplate,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, TemplateError> {
+        let generation = template.metadata.generation.unwrap_or_default();
+        Ok(Self {
+            body: expand(&template.spec, given)?,
+            template: Some((template.name_any(), generation)),
+        })
+    }
 }
 
 /// What the schedule's Runs are made from now. `template`: the one that `templateRef` names, if it exists.
@@ -38,19 +53,17 @@ pub fn source(schedule: &RunSchedule, template: Option<&RunTemplate>) -> Result<
         return Err(Why::new(Reason::TemplateNotFound, message));
     };
     let given = spec.parameters.clone().unwrap_or_default();
-    let body = expand(&template.spec, &given).map_err(|error| {
+    let source = Source::of(template, &given).map_err(|error| {
         let message = format!("spec.parameters with RunTemplate {name}: {error}");
         Why::new(Reason::TemplateInvalid, message)
     })?;
-    if let Some(field) = not_to_give(&body) {
+    if let Some(field) = not_to_give(&source.body) {
         let message = format!(
             "RunTemplate {name}: its spec has {field}, which a schedule can't give its Runs; leave it out."
         );
         return Err(Why::new(Reason::TemplateInvalid, message));
     }
-    let generation = template.metadata.generation.unwrap_or_default();
-    let template = Some((name.to_owned(), generation));
-    Ok(Source { body, template })
+    Ok(source)
 }
 
 /// The field of a template's spec, if there is one, that no schedule's Run may have: three are each Run's own, and of

@@ -234,8 +234,9 @@ impl Turn<'_> {
             due = due.into_iter().chain(retry.map(|(_, at)| at)).min();
         }
         if let Some(tick) = pending {
-            due = due.into_iter().chain(self.late_from(tick)).min();
-            match self.gate(tick) {
+            let late = self.late_from(tick);
+            due = due.into_iter().chain(late).min();
+            match self.gate(tick, late) {
                 Gate::Open => self.next.effect = Some(Effect::Create(tick)),
                 Gate::Closed => {}
                 Gate::Replaces(run) => self.next.effect = Some(Effect::Cancel(run)),
@@ -319,12 +320,9 @@ impl Turn<'_> {
         begins.checked_add(seconds).ok()
     }
 
-    fn gate(&self, tick: Tick) -> Gate {
+    fn gate(&self, tick: Tick, late: Option<Timestamp>) -> Gate {
         let spec = &self.inputs.schedule.spec;
-        if self
-            .late_from(tick)
-            .is_some_and(|late| late <= self.inputs.wall)
-        {
+        if late.is_some_and(|late| late <= self.inputs.wall) {
             return Gate::Late;
         }
         let busy = !self.next.status.active.is_empty();
