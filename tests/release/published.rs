@@ -52,7 +52,11 @@ fn a_published_version_is_pulled_and_never_overwritten() {
     let name = format!("run-operator-{VERSION}.tgz");
     let archive = pulled.path().join(&name);
     assert!(fs::read(&archive).unwrap() == fs::read(dist.path(&name)).unwrap());
-    let objects = documents(&done(&helm::template(&archive, "run-operator", "ops", &[])));
+    // No value names a registry.
+    let mut template = helm::command();
+    template.arg("template").arg(&archive);
+    template.args(["--set", "service.baseURL=https://runs.example.com"]);
+    let objects = documents(&done(&template.output().unwrap()));
     let reference = format!("{}/run-operator@{operator}", dist.registry.address);
     assert_eq!(helm::container(&objects)["image"], reference);
 
