@@ -288,6 +288,7 @@ fn everything_in_the_images_has_its_licence_in_one_file() {
     let licences = RELEASE.read("THIRD-PARTY-LICENSES");
     for name in [
         "\nring ",
+        "\nschannel ",
         "\ntikv-jemalloc-sys ",
         "jemalloc/COPYING",
         "\nThe Rust Standard Library is dual-licensed",

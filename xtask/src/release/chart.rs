@@ -121,8 +121,8 @@ fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// The README of the released chart: it installs from the registry, which the chart's values have, and its links lead to
-/// the repository at this version. Without a repository they are only their words.
+/// The README of the released chart: it installs from the registry, which is among the chart's values, and its links
+/// lead to the repository at this version. Without a repository they are only their words.
 fn readme(text: &str, options: &Options) -> String {
     let version = &options.version;
     let text = match &options.source {
