@@ -128,6 +128,10 @@ node: ## Install and build what a node for real Pods needs: containerd, runc, ku
 install-test: node image service-image ## Install the image by the chart on a real node, and change it under load
 	$(CARGO) test --locked --test install
 
+.PHONY: quickstart
+quickstart: ## Follow docs/quickstart.md on a new cluster of kind; needs Docker and kubectl
+	@.ci/quickstart
+
 .PHONY: generate
 generate: ## Write every generated file
 	$(CARGO) xtask generate

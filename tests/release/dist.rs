@@ -77,6 +77,10 @@ pub(crate) fn script(name: &str, dist: &Path, registry: &str, more: &[(&str, &st
 pub(crate) fn make(registry: &str, commit: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     platform(folder.path(), commit);
+    // What a machine with Windows has made.
+    let windows = folder.path().join("tool/x86_64-pc-windows-msvc");
+    fs::create_dir_all(&windows).unwrap();
+    fs::write(windows.join("kubectl-runop.exe"), "").unwrap();
     let variables = [
         ("COMMIT", commit),
         ("EPOCH", EPOCH),

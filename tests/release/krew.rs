@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::{programs, root, tools::go_tool};
 
 use crate::dist::pack;
 use crate::helm::done;
-use crate::published::fails;
+use crate::published::{RELEASE, fails};
 
 /// The archive's name, as of a release.
 const ARCHIVE: &str = concat!(
@@ -69,6 +70,19 @@ fn krew_installs_the_plugin_from_the_release() {
     let version = done(&Command::new(&plugin).arg("--version").output().unwrap());
     assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
     assert!(home.join("receipts/runop.yaml").exists());
+}
+
+/// Proves: K-plugin
+#[test]
+fn the_release_s_manifest_has_the_program_of_each_system() {
+    let manifest: Value = serde_saphyr::from_str(&RELEASE.read("runop.yaml")).unwrap();
+    let platforms = manifest["spec"]["platforms"].as_array().unwrap();
+    let programs: Vec<_> = platforms
+        .iter()
+        .map(|platform| (&platform["selector"]["matchLabels"]["os"], &platform["bin"]))
+        .collect();
+    let wanted = [("linux", "kubectl-runop"), ("windows", "kubectl-runop.exe")];
+    assert_eq!(json!(programs), json!(wanted));
 }
 
 /// Proves: K-plugin

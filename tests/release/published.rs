@@ -52,10 +52,10 @@ fn a_published_version_is_pulled_and_never_overwritten() {
     let name = format!("run-operator-{VERSION}.tgz");
     let archive = pulled.path().join(&name);
     assert!(fs::read(&archive).unwrap() == fs::read(dist.path(&name)).unwrap());
-    // No value names a registry.
+    // Values of the tests would set a registry.
     let mut template = helm::command();
-    template.arg("template").arg(&archive);
-    template.args(["--set", "service.baseURL=https://runs.example.com"]);
+    template.args(["template", "run-operator"]).arg(&archive);
+    template.args(["--set", "service.baseURL=https://runs.example.com/api/v1"]);
     let objects = documents(&done(&template.output().unwrap()));
     let reference = format!("{}/run-operator@{operator}", dist.registry.address);
     assert_eq!(helm::container(&objects)["image"], reference);
@@ -228,6 +228,10 @@ fn the_released_chart_and_manifests_have_images_by_digest() {
         readme.contains(&link) && !readme.contains("](."),
         "{readme}"
     );
+    let chart_there = format!("oci://{}/charts/run-operator", dist.registry.address);
+    let install = format!("helm install run-operator {chart_there} --version {VERSION} ");
+    assert!(readme.contains(&install), "{readme}");
+    assert!(!readme.contains("--set image.registry="), "{readme}");
     let told = |name: &str| -> Value {
         let text = chart["annotations"][format!("artifacthub.io/{name}")].as_str();
         serde_saphyr::from_str(text.unwrap()).unwrap()
@@ -284,6 +288,7 @@ fn everything_in_the_images_has_its_licence_in_one_file() {
     let licences = RELEASE.read("THIRD-PARTY-LICENSES");
     for name in [
         "\nring ",
+        "\nschannel ",
         "\ntikv-jemalloc-sys ",
         "jemalloc/COPYING",
         "\nThe Rust Standard Library is dual-licensed",

@@ -30,14 +30,21 @@ fn of(section: &str) -> Vec<Value> {
 
 /// Markdown as plain text in one line: links by their words, no marks of code or emphasis.
 fn plain(text: &str) -> String {
-    let mut plain = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    while let Some((before, after)) = plain.split_once("](")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    without_links(&line, "").replace(['`', '*'], "")
+}
+
+/// Markdown with the words of each link in place of the link, where its address begins so.
+pub(super) fn without_links(text: &str, begins: &str) -> String {
+    let mut text = text.to_owned();
+    let address = format!("]({begins}");
+    while let Some((before, after)) = text.split_once(&address)
         && let Some((start, words)) = before.rsplit_once('[')
         && let Some((_, rest)) = after.split_once(')')
     {
-        plain = format!("{start}{words}{rest}");
+        text = format!("{start}{words}{rest}");
     }
-    plain.replace(['`', '*'], "")
+    text
 }
 
 #[cfg(test)]
@@ -53,5 +60,12 @@ mod tests {
             {"kind": "fixed", "description": "Three."},
         ]);
         assert_eq!(Value::from(of(section)), wanted);
+    }
+
+    #[test]
+    fn only_links_to_the_address_are_taken_out() {
+        let text = "See [this](../../docs/a.md), [that](#b) and [more](../../docs/c.md#d).";
+        let wanted = "See this, [that](#b) and more.";
+        assert_eq!(without_links(text, "../../"), wanted);
     }
 }

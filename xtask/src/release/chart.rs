@@ -13,8 +13,10 @@ use super::{changelog, image};
 use crate::common::{Outcome, below, read, read_bytes, read_yaml, write, yaml};
 use crate::generate;
 
-/// The chart, in the repository and in the output.
+/// The chart, in the repository and in the registry.
 const CHART: &str = "charts/run-operator";
+/// The repository, as the chart's README writes it in its links.
+const ROOT: &str = "../../";
 
 /// The release, and where it is published.
 #[derive(Args)]
@@ -73,16 +75,8 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
             write(&copy.join(name), text)?;
         }
     }
-    if let Some(source) = &options.source {
-        let readme = copy.join("README.md");
-        // From the chart's folder in the repository.
-        let documents = format!(
-            "]({}/blob/v{}/",
-            source.trim_end_matches('/'),
-            options.version
-        );
-        write(&readme, read(&readme)?.replace("](../../", &documents))?;
-    }
+    let file = copy.join("README.md");
+    write(&file, readme(&read(&file)?, options))?;
     let mut helm = generate::helm()?;
     helm.arg("package").arg(&copy);
     helm.arg("--destination").arg(&options.output);
@@ -125,6 +119,25 @@ fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
         chart["annotations"]["artifacthub.io/prerelease"] = "true".into();
     }
     Ok(())
+}
+
+/// The README of the released chart: it installs from the registry, which is among the chart's values, and its links
+/// lead to the repository at this version. Without a repository they are only their words.
+fn readme(text: &str, options: &Options) -> String {
+    let version = &options.version;
+    let text = match &options.source {
+        Some(source) => {
+            let documents = format!("]({}/blob/v{version}/", source.trim_end_matches('/'));
+            text.replace(&format!("]({ROOT}"), &documents)
+        }
+        None => changelog::without_links(text, ROOT),
+    };
+    let Some(registry) = &options.registry else {
+        return text;
+    };
+    let published = format!("install run-operator oci://{registry}/{CHART} --version {version} ");
+    text.replace(&format!("install run-operator {CHART} "), &published)
+        .replace("--set image.registry=registry.example.com ", "")
 }
 
 fn maintainer(text: &str) -> Value {

@@ -28,12 +28,20 @@ pub(super) struct Crate {
     folder: PathBuf,
 }
 
-/// Every crate in the programs for this target, by name; ours are left out.
-pub(super) fn linked(triple: &str) -> Outcome<Vec<Crate>> {
-    let names = names(triple)?;
+/// What is in the images.
+const PROGRAMS: [&str; 3] = [TOOL, "run-operator", "reference-service"];
+const TOOL: &str = "kubectl-runop";
+
+/// Every crate in the programs for a target, and in the tool for some more, by name; ours are left out.
+pub(super) fn linked(triple: &str, tool_triples: &[String]) -> Outcome<Vec<Crate>> {
     let mut metadata = cargo();
     metadata.args(["metadata", "--locked", "--format-version=1"]);
     metadata.args(["--filter-platform", triple]);
+    let mut names = names(&PROGRAMS, triple)?;
+    for triple in tool_triples {
+        metadata.args(["--filter-platform", triple]);
+        names.extend(self::names(&[TOOL], triple)?);
+    }
     let metadata: Value = serde_json::from_str(&run(metadata, "")?)?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let foreign = packages.filter(|package| package["source"].is_string());
@@ -43,13 +51,14 @@ pub(super) fn linked(triple: &str) -> Outcome<Vec<Crate>> {
     Ok(crates)
 }
 
-/// `NAME VERSION` of what cargo links, macros included.
-fn names(triple: &str) -> Outcome<BTreeSet<String>> {
+/// `NAME VERSION` of what cargo links into these programs, macros included.
+fn names(programs: &[&str], triple: &str) -> Outcome<BTreeSet<String>> {
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--edges=normal", "--target", triple]);
     tree.args(["--prefix=none", "--format={p}"]);
-    tree.args(["--package=run-operator", "--package=kubectl-runop"]);
-    tree.arg("--package=reference-service");
+    for program in programs {
+        tree.args(["--package", program]);
+    }
     let name = |line: &str| {
         let mut words = line.split_whitespace();
         let (name, version) = (words.next()?, words.next()?);

@@ -16,8 +16,8 @@ Licences of what is in the images and archives of run-operator, beyond its own c
 LICENSE.
 
 - The crates below are compiled into the programs `run-operator`, `kubectl-runop` or `reference-service`.
-- The Rust standard library, glibc and libgcc are linked into each. glibc is under the LGPL 2.1: to link another glibc,
-  build the programs from the repository, with the script .ci/program.
+- The Rust standard library is linked into each; glibc and libgcc into those for Linux. glibc is under the LGPL 2.1: to
+  link another glibc, build the programs from the repository, with the script .ci/program.
 - The list of certification authorities is a file of the images.
 
 Texts that are the same for several crates stand once, at the first.
@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// The target of the programs.
     #[arg(long)]
     triple: String,
+    /// A further target, of `kubectl-runop` only.
+    #[arg(long = "tool-triple", value_name = "TRIPLE")]
+    tool_triples: Vec<String>,
     /// The Rust toolchain's `share/doc/rust`.
     #[arg(long)]
     rust: PathBuf,
@@ -43,7 +46,7 @@ pub(crate) struct Options {
 
 /// Writes the file.
 pub(super) fn run(options: &Options) -> Outcome<()> {
-    let crates = crates::linked(&options.triple)?;
+    let crates = crates::linked(&options.triple, &options.tool_triples)?;
     let mut text = INTRODUCTION.to_owned();
     for Crate { name, licence, .. } in &crates {
         let _ = writeln!(text, "{name}: {licence}");
