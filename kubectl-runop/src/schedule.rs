@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -16,12 +16,12 @@ use run_operator::clock::wall;
 use run_operator::decide::schedule::{self as policy, manifest};
 
 use crate::args::{ScheduleCommand, ScheduleListArgs, ScheduleTriggerArgs};
-use crate::change::{ATTEMPTS, CONFLICT, warn_of_gitops};
+use crate::change::{self, Step};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::between;
 use crate::print::{self, out, table};
-use crate::{PROGRAM, submit};
+use crate::submit;
 
 /// An operator that serves schedules has seen a new one by then.
 const SEEN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
@@ -82,6 +82,11 @@ impl Schedule {
         is_late && self.object.is_ok() && self.status().is_none()
     }
 
+    /// Whether it is held; none if it can't be read.
+    fn suspended(&self) -> Option<bool> {
+        Some(self.object.as_ref().ok()?.spec.suspended())
+    }
+
     fn reference(&self) -> String {
         format!("runschedule.{}/{}", names::GROUP, self.name())
     }
@@ -90,8 +95,8 @@ impl Schedule {
 pub(crate) async fn run(cluster: &Cluster, command: &ScheduleCommand) -> Result<End, ToolError> {
     match command {
         ScheduleCommand::List(args) => list(cluster, args).await,
-        ScheduleCommand::Suspend(args) => hold(cluster, &args.name, true).await,
-        ScheduleCommand::Resume(args) => hold(cluster, &args.name, false).await,
+        ScheduleCommand::Suspend(args) => change(cluster, &args.name, suspend).await,
+        ScheduleCommand::Resume(args) => change(cluster, &args.name, resume).await,
         ScheduleCommand::Trigger(args) => trigger(cluster, args).await,
     }
 }
@@ -153,40 +158,30 @@ fn row(schedule: &Schedule, now: Timestamp) -> [String; 8] {
     ]
 }
 
-/// Sets `spec.suspend`, in the version that was read.
-async fn hold(cluster: &Cluster, name: &str, suspend: bool) -> Result<End, ToolError> {
-    let params = PatchParams {
-        field_manager: Some(PROGRAM.to_owned()),
-        ..PatchParams::default()
-    };
-    let (same, became) = if suspend {
-        ("unchanged: it is suspended", "suspended")
+async fn change(
+    cluster: &Cluster,
+    name: &str,
+    change: fn(&Schedule) -> Step,
+) -> Result<End, ToolError> {
+    let (schedule, became) = change::one(&cluster.schedules(), name, change).await?;
+    out(&format!("{} {became}\n", schedule.reference()))?;
+    Ok(End::Succeeded)
+}
+
+fn suspend(schedule: &Schedule) -> Step {
+    if schedule.suspended() == Some(true) {
+        Step::Unchanged("it is suspended")
     } else {
-        ("unchanged: it is not suspended", "resumed")
-    };
-    for _ in 0..ATTEMPTS {
-        let schedule = cluster.schedule(name).await?;
-        let object = schedule.object.as_ref();
-        if object.is_ok_and(|object| object.spec.suspended() == suspend) {
-            out(&format!("{} {same}\n", schedule.reference()))?;
-            return Ok(End::Succeeded);
-        }
-        let patch = Patch::Merge(json!({
-            "metadata": {"resourceVersion": schedule.metadata.resource_version},
-            "spec": {"suspend": suspend.then_some(true)},
-        }));
-        match bounded(cluster.schedules().patch(name, &params, &patch)).await {
-            Ok(schedule) => {
-                warn_of_gitops(&schedule.metadata);
-                out(&format!("{} {became}\n", schedule.reference()))?;
-                return Ok(End::Succeeded);
-            }
-            Err(refused) if refused.code() == Some(CONFLICT) => {}
-            Err(refused) => return Err(refused.into()),
-        }
+        Step::Write(json!({"spec": {"suspend": true}}), "suspended")
     }
-    let what = format!("changed {ATTEMPTS} times meanwhile; try again");
-    Err(ToolError::usage(format!("{name} {what}")))
+}
+
+fn resume(schedule: &Schedule) -> Step {
+    if schedule.suspended() == Some(false) {
+        Step::Unchanged("it is not suspended")
+    } else {
+        Step::Write(json!({"spec": {"suspend": null}}), "resumed")
+    }
 }
 
 /// The name is chosen here, as by `submit`: if the answer is lost, the message has the name to look for.
@@ -252,6 +247,19 @@ mod tests {
         object["status"] = json!({"observedGeneration": -1});
         let expected = ["nightly", "17 2 * * *", "UTC", "false", "", "", "", ""];
         assert_eq!(row_of(&object), expected);
+    }
+
+    /// Proves: K-change
+    #[test]
+    fn a_schedule_that_is_held_already_or_goes_on_is_not_written() {
+        let mut object = schedule();
+        for held in [true, false] {
+            object["spec"]["suspend"] = held.into();
+            let schedule: Schedule = serde_json::from_str(&object.to_string()).unwrap();
+            let unchanged = |step| matches!(step, Step::Unchanged(_));
+            assert_eq!(unchanged(suspend(&schedule)), held);
+            assert_eq!(unchanged(resume(&schedule)), !held);
+        }
     }
 
     /// Proves: K-why
