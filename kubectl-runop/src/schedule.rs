@@ -1,5 +1,6 @@
 //! `schedule`: lists RunSchedules, holds and resumes them, and creates a Run beside the times of one.
 
+use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::ListParams;
@@ -15,12 +16,12 @@ use run_operator::checks::{bounded, pages};
 use run_operator::clock::wall;
 use run_operator::decide::schedule::{self as policy, manifest};
 
-use crate::args::{ScheduleCommand, ScheduleListArgs, ScheduleTriggerArgs};
+use crate::args::{ListFormat, ScheduleCommand, ScheduleListArgs, ScheduleNameArgs};
 use crate::change::{self, Step};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
-use crate::explain::between;
-use crate::print::{self, out, table};
+use crate::explain::{Severity, between};
+use crate::print::{self, out};
 use crate::submit;
 
 /// An operator that serves schedules has seen a new one by then.
@@ -33,6 +34,7 @@ pub(crate) struct Schedule {
     pub(crate) metadata: ObjectMeta,
     /// All of it, or why it can't be read.
     pub(crate) object: Result<RunSchedule, String>,
+    text: Box<str>,
 }
 
 impl<'de> Deserialize<'de> for Schedule {
@@ -47,6 +49,7 @@ impl<'de> Deserialize<'de> for Schedule {
         Ok(Self {
             metadata,
             object: object.map_err(|error: serde_json::Error| error.to_string()),
+            text: raw.into(),
         })
     }
 }
@@ -87,6 +90,16 @@ impl Schedule {
         Some(self.object.as_ref().ok()?.spec.suspended())
     }
 
+    /// One that is not Ready waits for a person.
+    fn style(&self) -> Style {
+        let fails = self.ready().is_some_and(|ready| ready.status == "False");
+        print::style(if fails || self.object.is_err() {
+            Severity::NeedsPerson
+        } else {
+            Severity::AtWork
+        })
+    }
+
     fn reference(&self) -> String {
         format!("runschedule.{}/{}", names::GROUP, self.name())
     }
@@ -95,8 +108,8 @@ impl Schedule {
 pub(crate) async fn run(cluster: &Cluster, command: &ScheduleCommand) -> Result<End, ToolError> {
     match command {
         ScheduleCommand::List(args) => list(cluster, args).await,
-        ScheduleCommand::Suspend(args) => change(cluster, &args.name, suspend).await,
-        ScheduleCommand::Resume(args) => change(cluster, &args.name, resume).await,
+        ScheduleCommand::Suspend(args) => change(cluster, args, suspend).await,
+        ScheduleCommand::Resume(args) => change(cluster, args, resume).await,
         ScheduleCommand::Trigger(args) => trigger(cluster, args).await,
     }
 }
@@ -110,22 +123,33 @@ async fn list(cluster: &Cluster, args: &ScheduleListArgs) -> Result<End, ToolErr
     let listed = pages(&api, ListParams::default()).await;
     // By namespace and name, as the API server lists.
     let schedules = listed.map_err(|refused| ToolError::of_kind(refused, "runschedules"))?;
-    if schedules.is_empty() && args.all_namespaces {
-        eprintln!("No resources found");
-    } else if schedules.is_empty() {
-        eprintln!("No resources found in {} namespace.", cluster.namespace);
-    } else {
-        let namespace = args.all_namespaces.then_some("NAMESPACE");
-        let heads = namespace.into_iter().chain(HEADS).map(str::to_owned);
-        let mut rows: Vec<Vec<String>> = vec![heads.collect()];
-        let now = wall();
-        rows.extend(schedules.iter().map(|schedule| {
-            let namespace = schedule.metadata.namespace.clone().unwrap_or_default();
-            let namespace = args.all_namespaces.then_some(namespace);
-            namespace.into_iter().chain(row(schedule, now)).collect()
-        }));
-        out(&table(&rows))?;
+    if let Some(format) = args.output.and_then(ListFormat::of_objects) {
+        let objects: Vec<_> = schedules
+            .iter()
+            .map(|s| (s.reference(), &*s.text))
+            .collect();
+        out(&print::several(&objects, format)?)?;
+        return Ok(End::Succeeded);
     }
+    if schedules.is_empty() {
+        print::none_found(cluster, args.all_namespaces);
+        return Ok(End::Succeeded);
+    }
+    let is_wide = args.output.is_some();
+    let mut heads = HEADS.to_vec();
+    if is_wide {
+        heads.extend(WIDE);
+    }
+    let now = wall();
+    let rows = schedules.iter().map(|schedule| {
+        let mut row = row(schedule, now).to_vec();
+        if is_wide {
+            row.extend(further(schedule, now));
+        }
+        let namespace = schedule.metadata.namespace.as_deref();
+        (schedule.style(), namespace.unwrap_or_default(), row)
+    });
+    out(&print::listed(&heads, rows, args.all_namespaces))?;
     Ok(End::Succeeded)
 }
 
@@ -139,6 +163,7 @@ const HEADS: [&str; 8] = [
     "NEXT",
     "REASON",
 ];
+const WIDE: [&str; 2] = ["TEMPLATE", "LAST SUCCESS"];
 
 fn row(schedule: &Schedule, now: Timestamp) -> [String; 8] {
     let spec = schedule.object.as_ref().ok().map(|object| &object.spec);
@@ -158,13 +183,26 @@ fn row(schedule: &Schedule, now: Timestamp) -> [String; 8] {
     ]
 }
 
+/// What only the wide form shows.
+fn further(schedule: &Schedule, now: Timestamp) -> [String; 2] {
+    let object = schedule.object.as_ref().ok();
+    let template = object.and_then(|object| object.spec.template_ref.as_ref());
+    let success = schedule
+        .status()
+        .and_then(|s| s.last_successful_time.as_ref());
+    [
+        template.map_or_else(String::new, |template| template.name.clone()),
+        success.map_or_else(String::new, |success| between(success.0, now)),
+    ]
+}
+
 async fn change(
     cluster: &Cluster,
-    name: &str,
+    args: &ScheduleNameArgs,
     change: fn(&Schedule) -> Step,
 ) -> Result<End, ToolError> {
-    let (schedule, became) = change::one(&cluster.schedules(), name, change).await?;
-    out(&format!("{} {became}\n", schedule.reference()))?;
+    let (schedule, became) = change::one(&cluster.schedules(), &args.name, change).await?;
+    print::one(&schedule.reference(), &schedule.text, args.output, &became)?;
     Ok(End::Succeeded)
 }
 
@@ -185,7 +223,7 @@ fn resume(schedule: &Schedule) -> Step {
 }
 
 /// The name is chosen here, as by `submit`: if the answer is lost, the message has the name to look for.
-async fn trigger(cluster: &Cluster, args: &ScheduleTriggerArgs) -> Result<End, ToolError> {
+async fn trigger(cluster: &Cluster, args: &ScheduleNameArgs) -> Result<End, ToolError> {
     let wrong = |why: &str| ToolError::usage(format!("{}: {why}", args.name));
     let schedule = cluster.schedule(&args.name).await?.object;
     let schedule = schedule.map_err(|why| wrong(&format!("it can't be read: {why}")))?;
@@ -247,6 +285,16 @@ mod tests {
         object["status"] = json!({"observedGeneration": -1});
         let expected = ["nightly", "17 2 * * *", "UTC", "false", "", "", "", ""];
         assert_eq!(row_of(&object), expected);
+    }
+
+    /// Proves: K-output
+    #[test]
+    fn the_wide_form_shows_the_template_and_the_last_success() {
+        let mut object = schedule();
+        object["spec"]["templateRef"] = json!({"name": "train"});
+        object["status"]["lastSuccessfulTime"] = at(0).to_string().into();
+        let schedule: Schedule = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(further(&schedule, at(60)), ["train", "1m"]);
     }
 
     /// Proves: K-change
