@@ -23,7 +23,7 @@ use crate::args::BundleArgs;
 use crate::cluster::Cluster;
 use crate::doctor;
 use crate::error::{End, ToolError};
-use crate::print::out;
+use crate::print::{out, progress};
 
 /// The folder that everything in the archive is in.
 const FOLDER: &str = "run-operator-support";
@@ -71,12 +71,16 @@ struct Bundle<'a> {
 
 impl Bundle<'_> {
     async fn collect(&mut self) -> io::Result<()> {
+        progress("Reading versions and CRDs");
         self.versions().await?;
+        progress("Reading Runs, Workspaces, schedules and templates");
         self.objects().await?;
+        progress("Reading Events");
         self.events().await?;
+        progress("Reading the operator's Pods, logs and metrics");
         self.operator().await?;
         let diagnosis = doctor::in_cluster(self.cluster, &self.args.operator, false).await;
-        self.add("doctor.json", diagnosis.document())?;
+        self.add("doctor.json", pretty(&diagnosis.document()))?;
         let readme = readme(self.args, &self.missing);
         self.add("README.txt", readme)
     }

@@ -1,8 +1,12 @@
 //! `cancel`, `retry`, `suspend`, `resume` and `orphan`: changes that are decided on a version of the object, and
 //! written only to that version.
 
+use std::fmt::Debug;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use run_operator::api::run::DeletionPolicy;
@@ -12,20 +16,20 @@ use run_operator::clock::wall;
 use run_operator::decide::ttl;
 
 use crate::args::NamesArgs;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::error::{End, ToolError};
 use crate::explain::retry_is_pointless;
 use crate::run::Run;
 use crate::{PROGRAM, print};
 
 /// Versions that are decided on before the change is given up: the operator writes, too.
-pub(crate) const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 3;
 /// The API server's answer to a patch of a version that is not the present one.
-pub(crate) const CONFLICT: u16 = 409;
+const CONFLICT: u16 = 409;
 
 /// What a change comes to for one version of an object.
 pub(crate) enum Step {
-    /// A merge patch, and what it makes of the Run.
+    /// A merge patch, and what it makes of the object.
     Write(Value, &'static str),
     /// It is so already.
     Unchanged(&'static str),
@@ -38,10 +42,13 @@ pub(crate) async fn run(
     args: &NamesArgs,
     change: fn(&Run) -> Step,
 ) -> Result<End, ToolError> {
+    let runs = cluster.runs();
     let mut end = End::Succeeded;
     for name in &args.names {
+        let changed = one(&runs, name, change).await;
+        let printed = changed.and_then(|(run, became)| print::object(&run, args.output, &became));
         // The others are changed all the same, as by kubectl.
-        if let Err(error) = one(cluster, args, name, change).await {
+        if let Err(error) = printed {
             eprintln!("{error}");
             end = End::Failed;
         }
@@ -49,36 +56,37 @@ pub(crate) async fn run(
     Ok(end)
 }
 
-async fn one(
-    cluster: &Cluster,
-    args: &NamesArgs,
+/// Changes one object. Returns its present version, and what became of it.
+pub(crate) async fn one<K>(
+    api: &Api<K>,
     name: &str,
-    change: fn(&Run) -> Step,
-) -> Result<(), ToolError> {
+    change: impl Fn(&K) -> Step,
+) -> Result<(K, String), ToolError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
     let params = PatchParams {
         field_manager: Some(PROGRAM.to_owned()),
         ..PatchParams::default()
     };
     let mut uid = None;
     for _ in 0..ATTEMPTS {
-        let run = cluster.run(name).await?;
-        if *uid.get_or_insert_with(|| run.uid().to_owned()) != run.uid() {
+        let object = cluster::read(api, name).await?;
+        let meta = object.meta();
+        if *uid.get_or_insert_with(|| meta.uid.clone()) != meta.uid {
             let what = "was deleted and created again; nothing was changed";
             return Err(ToolError::usage(format!("{name} {what}")));
         }
-        let (mut patch, became) = match change(&run) {
+        let (mut patch, became) = match change(&object) {
             Step::Write(patch, became) => (patch, became),
-            Step::Unchanged(why) => {
-                return print::object(&run, args.output, &format!("unchanged: {why}"));
-            }
+            Step::Unchanged(why) => return Ok((object, format!("unchanged: {why}"))),
             Step::Refused(why) => return Err(ToolError::usage(format!("{name}: {why}"))),
         };
-        patch["metadata"]["resourceVersion"] = json!(run.metadata.resource_version);
-        let runs = cluster.runs();
-        match bounded(runs.patch(name, &params, &Patch::Merge(patch))).await {
-            Ok(run) => {
-                warn_of_gitops(&run.metadata);
-                return print::object(&run, args.output, became);
+        patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
+        match bounded(api.patch(name, &params, &Patch::Merge(patch))).await {
+            Ok(changed) => {
+                warn_of_gitops(changed.meta());
+                return Ok((changed, became.to_owned()));
             }
             Err(refused) if refused.code() == Some(CONFLICT) => {}
             Err(refused) => return Err(refused.into()),
@@ -141,7 +149,7 @@ pub(crate) fn orphan(run: &Run) -> Step {
 }
 
 /// A tool that keeps the object may put the change back.
-pub(crate) fn warn_of_gitops(meta: &ObjectMeta) {
+fn warn_of_gitops(meta: &ObjectMeta) {
     if let Some(tracker) = ttl::tracked_by(meta) {
         let name = meta.name.as_deref().unwrap_or_default();
         eprintln!("Warning: {tracker} keeps {name} and may undo this; make the change there, too.");

@@ -1,7 +1,10 @@
 //! The cluster, the user and the namespace that the flags name, as for kubectl.
 
+use std::fmt::Debug;
+
 use kube::config::KubeConfigOptions;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
 
 use run_operator::api::RunTemplate;
 use run_operator::api_access::Access;
@@ -13,6 +16,15 @@ use crate::run::Run;
 use crate::schedule::Schedule;
 
 const AGENT: &str = concat!("kubectl-runop/", env!("CARGO_PKG_VERSION"));
+
+/// One object of a kind of ours.
+pub(crate) async fn read<K>(api: &Api<K>, name: &str) -> Result<K, ToolError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let read = bounded(api.get(name)).await;
+    read.map_err(|refused| ToolError::of_kind(refused, &K::plural(&())))
+}
 
 /// A client, and the namespace in force.
 #[derive(Clone)]
@@ -55,7 +67,7 @@ impl Cluster {
 
     /// One Run.
     pub(crate) async fn run(&self, name: &str) -> Result<Run, ToolError> {
-        Ok(bounded(self.runs().get(name)).await?)
+        read(&self.runs(), name).await
     }
 
     /// The RunSchedules of the namespace in force.
@@ -65,8 +77,7 @@ impl Cluster {
 
     /// One RunSchedule.
     pub(crate) async fn schedule(&self, name: &str) -> Result<Schedule, ToolError> {
-        let read = bounded(self.schedules().get(name)).await;
-        read.map_err(|refused| ToolError::of_kind(refused, "runschedules"))
+        read(&self.schedules(), name).await
     }
 
     /// The RunTemplates of the namespace in force.

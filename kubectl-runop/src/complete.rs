@@ -8,13 +8,14 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{ArgValueCompleter, complete};
+use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 use kube::api::ListParams;
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::{Api, Resource};
 
 use run_operator::api::{RunSchedule, RunTemplate};
 
-use crate::args::{Cli, ClusterArgs};
+use crate::args::{Cli, ClusterArgs, Completes};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::run::Run;
@@ -26,6 +27,11 @@ const NAMES: u32 = 500;
 const LONGEST: Duration = Duration::from_secs(3);
 /// What cobra calls `ShellCompDirectiveNoFileComp`: kubectl offers no files beside the candidates.
 const NO_FILES: &str = ":4";
+
+/// The variable by which a shell's script asks.
+pub(crate) const VARIABLE: &str = "COMPLETE";
+/// The program that kubectl asks for the completion of a plugin.
+const FOR_KUBECTL: &str = "#!/bin/sh\nexec kubectl-runop __complete \"$@\"\n";
 
 type Offered = fn(&OsStr) -> Vec<CompletionCandidate>;
 
@@ -80,6 +86,24 @@ pub(crate) fn candidates(words: Vec<OsString>) -> Result<End, ToolError> {
         text.push('\n');
     }
     print::out(&format!("{text}{NO_FILES}\n"))?;
+    Ok(End::Succeeded)
+}
+
+/// Prints the script that has the program asked for what completes its words.
+pub(crate) fn script(asks: Completes) -> Result<End, ToolError> {
+    let shell: &dyn EnvCompleter = match asks {
+        Completes::Kubectl => return print::out(FOR_KUBECTL).map(|()| End::Succeeded),
+        Completes::Bash => &Bash,
+        Completes::Zsh => &Zsh,
+        Completes::Fish => &Fish,
+        Completes::Powershell => &Powershell,
+    };
+    let failed = |error| ToolError::Write("the script".to_owned(), error);
+    let mut script = Vec::new();
+    shell
+        .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
+        .map_err(failed)?;
+    print::out(&String::from_utf8_lossy(&script))?;
     Ok(End::Succeeded)
 }
 

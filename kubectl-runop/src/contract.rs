@@ -17,11 +17,10 @@ use run_operator::util::failed;
 
 use crate::args::{
     ClusterArgs, ContractCheckArgs, ContractCommand, ContractDiffArgs, ContractFileArgs,
-    ReportFormat,
 };
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
-use crate::print::out;
+use crate::print::{self, out};
 
 pub(crate) use live::version;
 
@@ -79,19 +78,14 @@ async fn check(args: &ContractCheckArgs, cluster: &ClusterArgs) -> Result<End, T
         (target.base_url.to_string(), findings, matches)
     };
     let good = is_good(&findings);
-    out(&match args.output {
-        ReportFormat::Text => text(&subject, &file, &findings, matches),
-        ReportFormat::Json => {
-            let what = if args.openapi.is_some() {
-                "openapi"
-            } else {
-                "baseURL"
-            };
-            let document =
-                json!({what: subject, "contract": file, "good": good, "checks": findings});
-            format!("{document:#}\n")
-        }
-    })?;
+    let what = if args.openapi.is_some() {
+        "openapi"
+    } else {
+        "baseURL"
+    };
+    let document = json!({what: subject, "contract": file, "good": good, "checks": findings});
+    let text = || print::verdicts(&text(&subject, &file, &findings, matches));
+    print::report(args.output, text, &document)?;
     Ok(End::of_checks(good))
 }
 

@@ -19,12 +19,12 @@ use run_operator::checks::{
 };
 use run_operator::service::{AllowList, BaseUrl};
 
-use crate::args::{DoctorArgs, OperatorArgs, ReportFormat};
+use crate::args::{DoctorArgs, OperatorArgs};
 use crate::cluster::Cluster;
 use crate::contract;
 use crate::error::{End, ToolError};
 use crate::explain::{Severity, severity};
-use crate::print::out;
+use crate::print::{self, progress};
 use crate::queue::{self, Line};
 use crate::run::Run;
 
@@ -78,11 +78,10 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// One JSON document.
-    pub(crate) fn document(&self) -> String {
+    /// One document.
+    pub(crate) fn document(&self) -> Value {
         let (good, taking) = (is_good(&self.findings), &self.taking);
-        let document = json!({"good": good, "taking": taking, "checks": self.findings});
-        format!("{document:#}\n")
+        json!({"good": good, "taking": taking, "checks": self.findings})
     }
 }
 
@@ -101,10 +100,8 @@ pub(crate) async fn run(cluster: &Cluster, args: &DoctorArgs) -> Result<End, Too
         let why = format!("there is no --base-url{}", operators.unwrap_or_default());
         diagnosis.findings.push(SERVICE.not_tried(&why));
     }
-    out(&match args.output {
-        ReportFormat::Text => report(&diagnosis.findings, &diagnosis.taking),
-        ReportFormat::Json => diagnosis.document(),
-    })?;
+    let text = || print::verdicts(&report(&diagnosis.findings, &diagnosis.taking));
+    print::report(args.output, text, &diagnosis.document())?;
     Ok(End::of_checks(is_good(&diagnosis.findings)))
 }
 
@@ -117,6 +114,7 @@ pub(crate) async fn in_cluster(
     let Cluster {
         client, namespace, ..
     } = cluster;
+    progress("Asking the API server");
     let mut findings: Vec<Finding> = api_server(client).await.into();
     if findings[0].verdict != Verdict::Ok {
         let rest = [
@@ -141,12 +139,14 @@ pub(crate) async fn in_cluster(
         _ => RUN_ACCEPTED.not_tried("the CRDs come first"),
     });
     findings.push(other_groups(client).await);
+    progress("Reading the operator's Deployment and the Workspaces");
     let (place, name) = (&operator.operator_namespace, &operator.operator_name);
     let deployed = Deployed::read(client, place, name).await;
     let known = deployed.as_ref().ok().and_then(Option::as_ref);
     let seen = workspaces(client, namespace, known, !apply).await;
     findings.extend(seen.findings);
     findings.extend(limits(cluster, &seen.limited).await);
+    progress("Reading Runs, Events and schedules");
     findings.extend(of_runs(cluster).await);
     findings.push(refused_writes(cluster).await);
     findings.push(schedules::ready(cluster).await);
@@ -154,6 +154,7 @@ pub(crate) async fn in_cluster(
     let mut base_url = None;
     match deployed {
         Ok(Some(deployed)) => {
+            progress("Asking for the operator's permissions");
             base_url = deployed.values("--base-url").into_iter().next();
             findings.push(permissions(cluster, place, &deployed, &seen.specs).await);
             findings.push(allow_list(&deployed, &seen.specs));

@@ -47,14 +47,27 @@ pub fn main() -> ExitCode {
         eprintln!("{PROGRAM}: a TLS provider was installed before main");
     }
     CompleteEnv::with_factory(complete::command)
+        .var(complete::VARIABLE)
         .bin(PROGRAM)
         .complete();
-    let end = match Cli::parse() {
+    if std::env::args_os().len() < 2 {
+        return match print::out(args::FIRST) {
+            Ok(()) => End::Succeeded.into(),
+            Err(_) => End::Failed.into(),
+        };
+    }
+    let cli = Cli::parse();
+    set_colours(cli.color);
+    let end = match cli {
         // Asks the cluster in a runtime of its own.
         Cli {
             command: Command::Complete { words },
             ..
         } => complete::candidates(words),
+        Cli {
+            command: Command::Completion(args),
+            ..
+        } => complete::script(args.asks),
         cli => block_on(run(cli)).unwrap_or_else(|error| Err(ToolError::Runtime(error))),
     };
     match end {
@@ -86,7 +99,18 @@ async fn run(cli: Cli) -> Result<End, ToolError> {
         Command::Orphan(args) => change::run(&cluster, &args, change::orphan).await,
         Command::Doctor(args) => doctor::run(&cluster, &args).await,
         Command::SupportBundle(args) => bundle::run(&cluster, &args).await,
-        Command::Complete { .. } | Command::Contract(_) => Ok(End::Succeeded),
+        Command::Complete { .. } | Command::Completion(_) | Command::Contract(_) => {
+            Ok(End::Succeeded)
+        }
+    }
+}
+
+/// `auto` stays what it is: by the terminal, `NO_COLOR` and the like.
+fn set_colours(wanted: clap::ColorChoice) {
+    match wanted {
+        clap::ColorChoice::Auto => {}
+        clap::ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        clap::ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
 }
 

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::ListParams;
 
-use run_operator::api::Phase;
+use run_operator::api::{Phase, WorkspaceKind};
 use run_operator::checks::pages;
 use run_operator::clock::wall;
 
-use crate::args::ListArgs;
+use crate::args::{ListArgs, ListFormat};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{begun, between, severity};
-use crate::print::{out, table};
+use crate::print::{self, out};
 use crate::queue::{self, Seen};
 use crate::run::Run;
 
@@ -34,33 +34,42 @@ pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolE
         let name = (run.namespace().to_owned(), run.name().to_owned());
         (severity(run), Reverse(created), name)
     });
-    if args.output.is_some() {
-        let names = runs.iter().map(|run| format!("{}\n", run.reference()));
-        out(&names.collect::<String>())?;
-    } else if runs.is_empty() && args.all_namespaces {
-        eprintln!("No resources found");
-    } else if runs.is_empty() {
-        eprintln!("No resources found in {} namespace.", cluster.namespace);
-    } else {
-        let heads = ["NAME", "PHASE", "STATE", "REASON", "AGE", "DURATION"];
-        let namespace = args.all_namespaces.then_some("NAMESPACE");
-        let heads = namespace.into_iter().chain(heads).map(str::to_owned);
-        let mut rows: Vec<Vec<String>> = vec![heads.collect()];
-        let now = wall();
-        let seen = Seen {
-            runs,
-            everywhere: args.all_namespaces,
-        };
-        let places = queue::places(cluster, &seen, args.selector.is_some()).await;
-        rows.extend(seen.runs.iter().map(|run| {
-            let namespace = args.all_namespaces.then(|| run.namespace().to_owned());
-            let row = row(run, places.get(run.uid()), now);
-            namespace.into_iter().chain(row).collect()
-        }));
-        out(&table(&rows))?;
+    if let Some(format) = args.output.and_then(ListFormat::of_objects) {
+        let objects: Vec<_> = runs
+            .iter()
+            .map(|run| (run.reference(), run.text()))
+            .collect();
+        out(&print::several(&objects, format)?)?;
+        return Ok(End::Succeeded);
     }
+    if runs.is_empty() {
+        print::none_found(cluster, args.all_namespaces);
+        return Ok(End::Succeeded);
+    }
+    let is_wide = args.output.is_some();
+    let mut heads = HEADS.to_vec();
+    if is_wide {
+        heads.extend(WIDE);
+    }
+    let seen = Seen {
+        runs,
+        everywhere: args.all_namespaces,
+    };
+    let places = queue::places(cluster, &seen, args.selector.is_some()).await;
+    let now = wall();
+    let rows = seen.runs.iter().map(|run| {
+        let mut row = row(run, places.get(run.uid()), now).to_vec();
+        if is_wide {
+            row.extend(further(run));
+        }
+        (print::style(severity(run)), run.namespace(), row)
+    });
+    out(&print::listed(&heads, rows, args.all_namespaces))?;
     Ok(End::Succeeded)
 }
+
+const HEADS: [&str; 6] = ["NAME", "PHASE", "STATE", "REASON", "AGE", "DURATION"];
+const WIDE: [&str; 3] = ["WORKSPACE", "PRIORITY", "RUN ID"];
 
 fn row(run: &Run, place: Option<&String>, now: Timestamp) -> [String; 6] {
     let status = run.status.as_ref();
@@ -81,4 +90,38 @@ fn row(run: &Run, place: Option<&String>, now: Timestamp) -> [String; 6] {
         created.map_or(String::new(), |created| between(created.0, now)),
         duration.unwrap_or_default(),
     ]
+}
+
+/// What only the wide form shows: the Workspace as `submit --workspace` takes it, the priority, the service's id.
+fn further(run: &Run) -> [String; 3] {
+    let status = run.status.as_ref();
+    let named = status.and_then(|status| {
+        let bound = status.workspace.as_ref().map(|w| (w.kind, &w.name));
+        bound.or_else(|| status.queued_for.as_ref().map(|w| (w.kind(), &w.name)))
+    });
+    let workspace = named.map(|(kind, name)| match kind {
+        WorkspaceKind::Workspace => name.clone(),
+        WorkspaceKind::ClusterWorkspace => format!("{kind}/{name}"),
+    });
+    let priority = run.spec.as_ref().map(|spec| spec.priority().to_string());
+    let id = status.and_then(|status| status.run_id.clone());
+    [workspace, priority, id].map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use run_operator::api::{Reason, WorkspaceRef};
+
+    use super::*;
+    use crate::fixtures::{active, pending};
+
+    /// Proves: K-output
+    #[test]
+    fn the_wide_form_shows_where_a_run_is_or_is_queued() {
+        assert_eq!(further(&active()), ["", "", "run-1"]);
+        let mut run = pending(Reason::Queued);
+        let queued_for = WorkspaceRef::shared("shared".to_owned());
+        run.status.get_or_insert_default().queued_for = Some(queued_for);
+        assert_eq!(further(&run), ["ClusterWorkspace/shared", "", ""]);
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use run_operator::api::template::{TemplateBody, TemplateMeta};
 use run_operator::api::{Workload, names};
 use run_operator::checks::Refused;
-use run_operator::decide::schedule::{Source, manifest};
+use run_operator::decide::schedule::{EACH_RUNS_OWN, Source, manifest};
 
 use crate::args::RerunArgs;
 use crate::cluster::Cluster;
@@ -18,8 +18,6 @@ use crate::{print, submit, template};
 
 /// Names that are tried.
 const NAMES: usize = 100;
-/// Fields of a spec that are each Run's own.
-const OWN: [&str; 3] = ["cancel", "suspend", "idempotencyKey"];
 /// Keys of labels and annotations that are true of the old Run alone.
 const LEFT_OUT: [&str; 6] = [
     names::INTENT_ANNOTATION,
@@ -139,7 +137,7 @@ fn stays(key: &str) -> bool {
 /// The spec without what is each Run's own. The rest is kept as text: a workload may be of any depth.
 fn without_own(spec: &Workload) -> serde_json::Result<Workload> {
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(spec.as_str())?;
-    fields.retain(|name, _| !OWN.contains(&name.as_str()));
+    fields.retain(|name, _| !EACH_RUNS_OWN.contains(&name.as_str()));
     serde_json::from_str(&serde_json::to_string(&fields)?)
 }
 

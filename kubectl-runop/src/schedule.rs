@@ -1,8 +1,9 @@
 //! `schedule`: lists RunSchedules, holds and resumes them, and creates a Run beside the times of one.
 
+use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -15,13 +16,13 @@ use run_operator::checks::{bounded, pages};
 use run_operator::clock::wall;
 use run_operator::decide::schedule::{self as policy, manifest};
 
-use crate::args::{ScheduleCommand, ScheduleListArgs, ScheduleTriggerArgs};
-use crate::change::{ATTEMPTS, CONFLICT, warn_of_gitops};
+use crate::args::{ListFormat, ScheduleCommand, ScheduleListArgs, ScheduleNameArgs};
+use crate::change::{self, Step};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
-use crate::explain::between;
-use crate::print::{self, out, table};
-use crate::{PROGRAM, submit};
+use crate::explain::{Severity, between};
+use crate::print::{self, out};
+use crate::submit;
 
 /// An operator that serves schedules has seen a new one by then.
 const SEEN_WITHIN: SignedDuration = SignedDuration::from_mins(1);
@@ -33,6 +34,7 @@ pub(crate) struct Schedule {
     pub(crate) metadata: ObjectMeta,
     /// All of it, or why it can't be read.
     pub(crate) object: Result<RunSchedule, String>,
+    text: Box<str>,
 }
 
 impl<'de> Deserialize<'de> for Schedule {
@@ -47,6 +49,7 @@ impl<'de> Deserialize<'de> for Schedule {
         Ok(Self {
             metadata,
             object: object.map_err(|error: serde_json::Error| error.to_string()),
+            text: raw.into(),
         })
     }
 }
@@ -82,6 +85,21 @@ impl Schedule {
         is_late && self.object.is_ok() && self.status().is_none()
     }
 
+    /// Whether it is held; none if it can't be read.
+    fn suspended(&self) -> Option<bool> {
+        Some(self.object.as_ref().ok()?.spec.suspended())
+    }
+
+    /// One that is not Ready waits for a person.
+    fn style(&self) -> Style {
+        let fails = self.ready().is_some_and(|ready| ready.status == "False");
+        print::style(if fails || self.object.is_err() {
+            Severity::NeedsPerson
+        } else {
+            Severity::AtWork
+        })
+    }
+
     fn reference(&self) -> String {
         format!("runschedule.{}/{}", names::GROUP, self.name())
     }
@@ -90,8 +108,8 @@ impl Schedule {
 pub(crate) async fn run(cluster: &Cluster, command: &ScheduleCommand) -> Result<End, ToolError> {
     match command {
         ScheduleCommand::List(args) => list(cluster, args).await,
-        ScheduleCommand::Suspend(args) => hold(cluster, &args.name, true).await,
-        ScheduleCommand::Resume(args) => hold(cluster, &args.name, false).await,
+        ScheduleCommand::Suspend(args) => change(cluster, args, suspend).await,
+        ScheduleCommand::Resume(args) => change(cluster, args, resume).await,
         ScheduleCommand::Trigger(args) => trigger(cluster, args).await,
     }
 }
@@ -105,22 +123,33 @@ async fn list(cluster: &Cluster, args: &ScheduleListArgs) -> Result<End, ToolErr
     let listed = pages(&api, ListParams::default()).await;
     // By namespace and name, as the API server lists.
     let schedules = listed.map_err(|refused| ToolError::of_kind(refused, "runschedules"))?;
-    if schedules.is_empty() && args.all_namespaces {
-        eprintln!("No resources found");
-    } else if schedules.is_empty() {
-        eprintln!("No resources found in {} namespace.", cluster.namespace);
-    } else {
-        let namespace = args.all_namespaces.then_some("NAMESPACE");
-        let heads = namespace.into_iter().chain(HEADS).map(str::to_owned);
-        let mut rows: Vec<Vec<String>> = vec![heads.collect()];
-        let now = wall();
-        rows.extend(schedules.iter().map(|schedule| {
-            let namespace = schedule.metadata.namespace.clone().unwrap_or_default();
-            let namespace = args.all_namespaces.then_some(namespace);
-            namespace.into_iter().chain(row(schedule, now)).collect()
-        }));
-        out(&table(&rows))?;
+    if let Some(format) = args.output.and_then(ListFormat::of_objects) {
+        let objects: Vec<_> = schedules
+            .iter()
+            .map(|s| (s.reference(), &*s.text))
+            .collect();
+        out(&print::several(&objects, format)?)?;
+        return Ok(End::Succeeded);
     }
+    if schedules.is_empty() {
+        print::none_found(cluster, args.all_namespaces);
+        return Ok(End::Succeeded);
+    }
+    let is_wide = args.output.is_some();
+    let mut heads = HEADS.to_vec();
+    if is_wide {
+        heads.extend(WIDE);
+    }
+    let now = wall();
+    let rows = schedules.iter().map(|schedule| {
+        let mut row = row(schedule, now).to_vec();
+        if is_wide {
+            row.extend(further(schedule, now));
+        }
+        let namespace = schedule.metadata.namespace.as_deref();
+        (schedule.style(), namespace.unwrap_or_default(), row)
+    });
+    out(&print::listed(&heads, rows, args.all_namespaces))?;
     Ok(End::Succeeded)
 }
 
@@ -134,6 +163,7 @@ const HEADS: [&str; 8] = [
     "NEXT",
     "REASON",
 ];
+const WIDE: [&str; 2] = ["TEMPLATE", "LAST SUCCESS"];
 
 fn row(schedule: &Schedule, now: Timestamp) -> [String; 8] {
     let spec = schedule.object.as_ref().ok().map(|object| &object.spec);
@@ -153,44 +183,47 @@ fn row(schedule: &Schedule, now: Timestamp) -> [String; 8] {
     ]
 }
 
-/// Sets `spec.suspend`, in the version that was read.
-async fn hold(cluster: &Cluster, name: &str, suspend: bool) -> Result<End, ToolError> {
-    let params = PatchParams {
-        field_manager: Some(PROGRAM.to_owned()),
-        ..PatchParams::default()
-    };
-    let (same, became) = if suspend {
-        ("unchanged: it is suspended", "suspended")
+/// What only the wide form shows.
+fn further(schedule: &Schedule, now: Timestamp) -> [String; 2] {
+    let object = schedule.object.as_ref().ok();
+    let template = object.and_then(|object| object.spec.template_ref.as_ref());
+    let success = schedule
+        .status()
+        .and_then(|s| s.last_successful_time.as_ref());
+    [
+        template.map_or_else(String::new, |template| template.name.clone()),
+        success.map_or_else(String::new, |success| between(success.0, now)),
+    ]
+}
+
+async fn change(
+    cluster: &Cluster,
+    args: &ScheduleNameArgs,
+    change: fn(&Schedule) -> Step,
+) -> Result<End, ToolError> {
+    let (schedule, became) = change::one(&cluster.schedules(), &args.name, change).await?;
+    print::one(&schedule.reference(), &schedule.text, args.output, &became)?;
+    Ok(End::Succeeded)
+}
+
+fn suspend(schedule: &Schedule) -> Step {
+    if schedule.suspended() == Some(true) {
+        Step::Unchanged("it is suspended")
     } else {
-        ("unchanged: it is not suspended", "resumed")
-    };
-    for _ in 0..ATTEMPTS {
-        let schedule = cluster.schedule(name).await?;
-        let object = schedule.object.as_ref();
-        if object.is_ok_and(|object| object.spec.suspended() == suspend) {
-            out(&format!("{} {same}\n", schedule.reference()))?;
-            return Ok(End::Succeeded);
-        }
-        let patch = Patch::Merge(json!({
-            "metadata": {"resourceVersion": schedule.metadata.resource_version},
-            "spec": {"suspend": suspend.then_some(true)},
-        }));
-        match bounded(cluster.schedules().patch(name, &params, &patch)).await {
-            Ok(schedule) => {
-                warn_of_gitops(&schedule.metadata);
-                out(&format!("{} {became}\n", schedule.reference()))?;
-                return Ok(End::Succeeded);
-            }
-            Err(refused) if refused.code() == Some(CONFLICT) => {}
-            Err(refused) => return Err(refused.into()),
-        }
+        Step::Write(json!({"spec": {"suspend": true}}), "suspended")
     }
-    let what = format!("changed {ATTEMPTS} times meanwhile; try again");
-    Err(ToolError::usage(format!("{name} {what}")))
+}
+
+fn resume(schedule: &Schedule) -> Step {
+    if schedule.suspended() == Some(false) {
+        Step::Unchanged("it is not suspended")
+    } else {
+        Step::Write(json!({"spec": {"suspend": null}}), "resumed")
+    }
 }
 
 /// The name is chosen here, as by `submit`: if the answer is lost, the message has the name to look for.
-async fn trigger(cluster: &Cluster, args: &ScheduleTriggerArgs) -> Result<End, ToolError> {
+async fn trigger(cluster: &Cluster, args: &ScheduleNameArgs) -> Result<End, ToolError> {
     let wrong = |why: &str| ToolError::usage(format!("{}: {why}", args.name));
     let schedule = cluster.schedule(&args.name).await?.object;
     let schedule = schedule.map_err(|why| wrong(&format!("it can't be read: {why}")))?;
@@ -252,6 +285,29 @@ mod tests {
         object["status"] = json!({"observedGeneration": -1});
         let expected = ["nightly", "17 2 * * *", "UTC", "false", "", "", "", ""];
         assert_eq!(row_of(&object), expected);
+    }
+
+    /// Proves: K-output
+    #[test]
+    fn the_wide_form_shows_the_template_and_the_last_success() {
+        let mut object = schedule();
+        object["spec"]["templateRef"] = json!({"name": "train"});
+        object["status"]["lastSuccessfulTime"] = at(0).to_string().into();
+        let schedule: Schedule = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(further(&schedule, at(60)), ["train", "1m"]);
+    }
+
+    /// Proves: K-change
+    #[test]
+    fn a_schedule_that_is_held_already_or_goes_on_is_not_written() {
+        let mut object = schedule();
+        for held in [true, false] {
+            object["spec"]["suspend"] = held.into();
+            let schedule: Schedule = serde_json::from_str(&object.to_string()).unwrap();
+            let unchanged = |step| matches!(step, Step::Unchanged(_));
+            assert_eq!(unchanged(suspend(&schedule)), held);
+            assert_eq!(unchanged(resume(&schedule)), !held);
+        }
     }
 
     /// Proves: K-why

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use run_operator::checks::bounded;
 use run_operator::decide::schedule::Source;
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::error::ToolError;
 
 /// What a Run of the template is made from, with these parameters, each `name=value`.
@@ -15,8 +14,7 @@ pub(crate) async fn source(
     set: &[String],
 ) -> Result<Source, ToolError> {
     let given = values(set)?;
-    let template = bounded(cluster.templates().get(name)).await;
-    let template = template.map_err(|refused| ToolError::of_kind(refused, "runtemplates"))?;
+    let template = cluster::read(&cluster.templates(), name).await?;
     Source::of(&template, &given)
         .map_err(|error| ToolError::usage(format!("RunTemplate {name}: {error}")))
 }

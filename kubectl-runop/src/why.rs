@@ -21,11 +21,11 @@ use run_operator::checks::{Refused, bounded, chosen};
 use run_operator::clock::wall;
 use run_operator::decide::choice::{self, Choice};
 
-use crate::args::{ReportFormat, Subject, WhyArgs};
+use crate::args::{Subject, WhyArgs};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{between, retry_is_pointless, summary};
-use crate::print::out;
+use crate::print;
 use crate::queue;
 use crate::remedy;
 use crate::run::Run;
@@ -115,16 +115,12 @@ pub(crate) async fn run(cluster: &Cluster, args: &WhyArgs) -> Result<End, ToolEr
         let causes = told.map(|sentence| Cause::new(object.clone(), sentence));
         explanation.causes.extend(causes);
     }
-    out(&match args.output {
-        ReportFormat::Text => text(cluster, &run, &explanation),
-        ReportFormat::Json => {
-            let mut document = json!(explanation);
-            document["name"] = run.name().into();
-            document["namespace"] = run.namespace().into();
-            document["uid"] = run.uid().into();
-            format!("{document:#}\n")
-        }
-    })?;
+    let mut document = json!(explanation);
+    document["name"] = run.name().into();
+    document["namespace"] = run.namespace().into();
+    document["uid"] = run.uid().into();
+    let text = || text(cluster, &run, &explanation);
+    print::report(args.output, text, &document)?;
     Ok(End::Succeeded)
 }
 

@@ -163,6 +163,7 @@ impl TokenBucket {
         enough
     }
 
+    #[cfg(feature = "controller")]
     pub(crate) fn give_back(&mut self, bounds: Bounds) {
         let full_at = self.full_at;
         self.full_at = full_at.and_then(|at| at.checked_sub(bounds.refill).ok());

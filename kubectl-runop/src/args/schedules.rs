@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ObjectFormat, given, run_name};
+use super::{ListFormat, ObjectFormat, given, run_name};
 
 /// The kinds by which a schedule is named before a slash.
 const KINDS: [&str; 6] = [
@@ -53,7 +53,7 @@ pub enum ScheduleCommand {
     ///
     /// It is no tick: the schedule's times stay as they are. It belongs to the schedule, and counts for its
     /// `concurrencyPolicy` while it is active.
-    Trigger(ScheduleTriggerArgs),
+    Trigger(ScheduleNameArgs),
 }
 
 /// Which schedules to list.
@@ -62,19 +62,15 @@ pub struct ScheduleListArgs {
     /// Those of all namespaces, whatever --namespace says.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
+
+    /// Form of the output.
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<ListFormat>,
 }
 
-/// The schedule to change.
+/// The schedule to change, or to create a Run of.
 #[derive(Debug, Args)]
 pub struct ScheduleNameArgs {
-    /// Its name.
-    #[arg(value_parser = schedule_name)]
-    pub name: String,
-}
-
-/// The schedule to create a Run of.
-#[derive(Debug, Args)]
-pub struct ScheduleTriggerArgs {
     /// Its name.
     #[arg(value_parser = schedule_name)]
     pub name: String,

@@ -15,7 +15,7 @@ use crate::args::ReportFormat;
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::between;
-use crate::print::out;
+use crate::print;
 use crate::remedy;
 use crate::schedule::Schedule;
 
@@ -41,16 +41,11 @@ pub(super) async fn run(
 ) -> Result<End, ToolError> {
     let schedule = cluster.schedule(name).await?;
     let explanation = explain(&schedule, wall());
-    out(&match output {
-        ReportFormat::Text => text(&explanation),
-        ReportFormat::Json => {
-            let mut document = json!(explanation);
-            document["name"] = schedule.name().into();
-            document["namespace"] = json!(schedule.metadata.namespace);
-            document["uid"] = json!(schedule.metadata.uid);
-            format!("{document:#}\n")
-        }
-    })?;
+    let mut document = json!(explanation);
+    document["name"] = schedule.name().into();
+    document["namespace"] = json!(schedule.metadata.namespace);
+    document["uid"] = json!(schedule.metadata.uid);
+    print::report(output, || text(&explanation), &document)?;
     Ok(End::Succeeded)
 }
 

@@ -26,7 +26,7 @@ use super::delays::{AFTER_REFUSAL, later};
 use super::events::EventDraft;
 use super::truncate::{MAX_ERROR, escaped};
 pub use runs::{Ended, OwnedRun, owner};
-pub use source::{Source, source};
+pub use source::{EACH_RUNS_OWN, Source, source};
 pub use turn::decide;
 
 /// One process's knowledge of one schedule beyond the objects.

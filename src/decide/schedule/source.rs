@@ -10,6 +10,9 @@ use crate::api::{Reason, RunSchedule, RunTemplate};
 use crate::decide::conditions::Why;
 use crate::decide::template::{TemplateError, expand};
 
+/// Fields of a spec that are each Run's own: no Run is made with those of another, or of a template.
+pub const EACH_RUNS_OWN: [&str; 3] = ["suspend", "cancel", "idempotencyKey"];
+
 /// What Runs are made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
@@ -66,11 +69,10 @@ pub fn source(schedule: &RunSchedule, template: Option<&RunTemplate>) -> Result<
     Ok(source)
 }
 
-/// The field of a template's spec, if there is one, that no schedule's Run may have: three are each Run's own, and of
-/// what another controller runs, the end would not be known.
+/// The field of a template's spec, if there is one, that no schedule's Run may have. Of what another controller runs the
+/// end would not be known.
 fn not_to_give(body: &TemplateBody) -> Option<&'static str> {
     let fields: BTreeMap<String, &RawValue> = serde_json::from_str(body.spec.as_str()).ok()?;
-    ["suspend", "cancel", "idempotencyKey", "managedBy"]
-        .into_iter()
-        .find(|name| fields.contains_key(*name))
+    let mut not_to_give = EACH_RUNS_OWN.into_iter().chain(["managedBy"]);
+    not_to_give.find(|name| fields.contains_key(*name))
 }

@@ -83,12 +83,17 @@ fn each_shell_gets_a_script_that_asks_the_program() {
         ("bash", "complete -o nospace"),
         ("zsh", "#compdef kubectl-runop"),
         ("fish", "complete --keep-order"),
+        ("powershell", "Register-ArgumentCompleter"),
     ] {
-        let mut program = Command::new(programs::kubectl_runop());
-        let output = program.env("COMPLETE", shell).output().unwrap();
-        let script = String::from_utf8(output.stdout).unwrap();
-        says(&script, &[own, "COMPLETE", "kubectl-runop"]);
+        says(&script(shell), &[own, "COMPLETE", "kubectl-runop"]);
     }
+}
+
+/// What `completion` prints.
+fn script(asks: &str) -> String {
+    let mut program = Command::new(programs::kubectl_runop());
+    let output = program.args(["completion", asks]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Proves: K-plugin
@@ -99,13 +104,8 @@ async fn kubectl_finds_the_plugin_and_completes_it() {
     let directory = world.folder().join("bin");
     std::fs::create_dir(&directory).unwrap();
     symlink(programs::kubectl_runop(), directory.join("kubectl-runop")).unwrap();
-    // As docs/runs.md says.
     let completer = directory.join("kubectl_complete-runop");
-    std::fs::write(
-        &completer,
-        "#!/bin/sh\nexec kubectl-runop __complete \"$@\"\n",
-    )
-    .unwrap();
+    std::fs::write(&completer, script("kubectl")).unwrap();
     let mut executable = Command::new("chmod");
     assert!(
         executable
@@ -122,6 +122,8 @@ async fn kubectl_finds_the_plugin_and_completes_it() {
         kubectl.env("PATH", &path).args(words);
         output_of(kubectl, "").await.unwrap()
     };
+    let first = kubectl(&["runop"]).await;
+    says(&first, &["What to do first", "kubectl runop why NAME"]);
     let listed = kubectl(&["runop", "list", "-o", "name", "-n", &world.namespace]).await;
     assert_eq!(listed, "run.run-operator.dev/train\n");
     let words = ["__complete", "runop", "-n", &world.namespace, "why", "tr"];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Plane, Setup, World};
 use crate::undecodable::odd_run;
@@ -34,6 +34,13 @@ async fn what_needs_a_person_is_listed_first() {
     assert_eq!(names, ["refused", "held", "active", "bad", "good"]);
     assert_eq!(rows[1][1..3], ["Pending", "Forbidden"], "{out}");
     assert_eq!(rows[3][1..4], ["Active", "running", "Active"], "{out}");
+    let out = runs(&world, "list -o json").await.ok();
+    let list: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(list["kind"], "List");
+    for (item, name) in list["items"].as_array().unwrap().iter().zip(names) {
+        assert_eq!(item["kind"], "Run");
+        assert_eq!(item["metadata"]["name"], name);
+    }
     let label = json!({"metadata": {"labels": {"team": "vision"}}});
     world.patch_run("bad", label).await;
     let labelled = "list -o name -l team=vision";
