@@ -154,7 +154,7 @@ pub struct ControllerArgs {
     pub listen: SocketAddr,
 
     #[command(flatten)]
-    pub secure_metrics: SecureMetricsArgs,
+    pub metrics: MetricsArgs,
 
     /// Form of the log.
     #[arg(
@@ -233,9 +233,18 @@ pub struct ServiceProxyArgs {
     pub url: Option<String>,
 }
 
-/// The metrics over TLS.
+/// The metrics: their labels, and whether they are served over TLS.
 #[derive(Debug, Args)]
-pub struct SecureMetricsArgs {
+pub struct MetricsArgs {
+    /// Adds the namespace of Runs, as the label `run_namespace`, to the metrics of their ends, durations and waits: some
+    /// 70 series for each namespace. Whoever reads /metrics then sees the names of the namespaces.
+    #[arg(
+        id = "metrics_namespace_label",
+        long = "metrics-namespace-label",
+        env = "RUN_OPERATOR_METRICS_NAMESPACE_LABEL"
+    )]
+    pub namespace_label: bool,
+
     /// The address at which /metrics is served over TLS, to tokens of the cluster whose user may get the path
     /// /metrics. --listen then serves only /healthz and /readyz.
     #[arg(

@@ -1,11 +1,11 @@
-//! The gauges of Runs and Workspaces, set at scrape time by a scan of all of them: at most once a second.
+//! The gauges of Runs, Workspaces and RunSchedules, set at scrape time by a scan of all of them: at most once a second.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::reflector::Store;
 
 use crate::api::{
-    ClusterWorkspace, ConditionType, Contract, Phase, Reason, Run, Workspace,
+    ClusterWorkspace, ConditionType, Contract, Phase, Reason, Run, RunSchedule, Workspace,
     conditions::{find, is_true},
     contract::StateClass,
     finalizer,
@@ -32,6 +32,7 @@ pub(crate) fn take(ctx: &Context) {
     workspaces::<Workspace>(ctx, &mut not_ready);
     workspaces::<ClusterWorkspace>(ctx, &mut not_ready);
     ctx.metrics.set_not_ready(&not_ready);
+    schedules(ctx);
 }
 
 /// Sets the gauges of the reconciles in flight, which every process has.
@@ -143,9 +144,41 @@ fn ready<K: Kind>(object: &Maybe<K>) -> (&'static str, &'static str) {
     };
     let status = workspace.stored();
     let ready = status.and_then(|s| find(&s.conditions, ConditionType::Ready));
-    let known = |ready: &Condition| STATUSES.into_iter().find(|status| *status == ready.status);
-    let status = ready.and_then(known).unwrap_or("Unknown");
-    (status, ready.map_or(OTHER, |ready| reason(&ready.reason)))
+    (
+        known(ready),
+        ready.map_or(OTHER, |ready| reason(&ready.reason)),
+    )
+}
+
+fn known(condition: Option<&Condition>) -> &'static str {
+    let of = |condition: &Condition| STATUSES.into_iter().find(|s| *s == condition.status);
+    condition.and_then(of).unwrap_or("Unknown")
+}
+
+fn schedules(ctx: &Context) {
+    let (mut ready, mut stalled) = (Counts::new(), Counts::new());
+    for object in ctx.caches.schedules.iter().flat_map(Store::state) {
+        let (status, why) = of_schedule(&object);
+        add(&mut ready, status);
+        if let Some(reason) = why {
+            add(&mut stalled, reason);
+        }
+    }
+    ctx.metrics.set_schedules(&ready, &stalled);
+}
+
+/// Status of the Ready condition, and the reason if it is Stalled, as one that can't be decoded is.
+fn of_schedule(object: &Maybe<RunSchedule>) -> (&'static str, Option<&'static str>) {
+    let Maybe::Good(schedule) = object else {
+        return ("False", Some(Reason::ScheduleInvalid.as_str()));
+    };
+    let Some(status) = &schedule.status else {
+        return (known(None), None);
+    };
+    let conditions = &status.conditions;
+    let stalled = find(conditions, ConditionType::Stalled).filter(|c| c.status == "True");
+    let ready = known(find(conditions, ConditionType::Ready));
+    (ready, stalled.map(|stalled| reason(&stalled.reason)))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct Memory {
     pub reading: Option<Reading>,
     /// A GET has shown that the run has ended.
     pub ended: bool,
+    /// Time of the first event or answer that named an end, by the wall clock. For the metrics alone.
+    pub end_heard: Option<Timestamp>,
     /// The consecutive failures, at most one entry per kind of call.
     pub failures: Vec<CallFailures>,
     pub event_buffer: EventBuffer,
@@ -100,6 +102,9 @@ impl Memory {
         let new = buffer.receive(event, named.as_deref(), read, wall);
         if new {
             let ended = named.and_then(|state| contract.state(&state).terminal());
+            if ended.is_some() {
+                self.end_heard.get_or_insert(wall);
+            }
             self.last_events.received(ended.is_some());
         }
         new
@@ -384,6 +389,10 @@ impl Memory {
     }
 
     fn saw(&mut self, view: RunView, with: ReportContext<'_>, by_get: bool) {
+        let ends = |state: &str| with.contract.state(state).terminal().is_some();
+        if view.state.as_deref().is_some_and(ends) {
+            self.end_heard.get_or_insert(with.wall);
+        }
         self.reading = Some(Reading {
             state: view.state,
             request_id: view.request_id,

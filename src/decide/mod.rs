@@ -15,6 +15,7 @@ pub mod failure;
 mod inputs;
 mod memory;
 mod messages;
+pub mod milestones;
 pub mod queue;
 pub mod request;
 mod rules;

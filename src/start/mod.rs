@@ -25,7 +25,7 @@ use run_operator::controller::leader::{Elector, Leading, Lost, Timing};
 use run_operator::controller::{Config, Controller, metrics::Metrics};
 use run_operator::util::{Failed, failed};
 
-use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, SecureMetricsArgs};
+use crate::cli::{ControllerArgs, LeaderElectionArgs, LogFormat, MetricsArgs};
 use crate::health::{self, Certificates, SecureMetrics};
 
 pub(crate) use clients::plain_client;
@@ -52,7 +52,7 @@ pub(crate) fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let (lease, renew) = (election.lease_duration, election.renew_deadline);
     let timing = Timing::new(lease, renew, election.retry_period);
     let timing = timing.map_err(failed(LEASE_TIMING))?;
-    let certificates = certificates(&args.secure_metrics)?;
+    let certificates = certificates(&args.metrics)?;
     let listener = listen(args.listen)?;
     let secure = certificates.map(|(address, certificates)| {
         let listener = listen(address)?;
@@ -109,7 +109,8 @@ impl Process {
     async fn term(&self) -> Result<Option<Lost>, StartError> {
         let mut config = self.config.clone();
         config.settings.process = process_name();
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Metrics::new().with_namespaces(self.args.metrics.namespace_label);
+        let metrics = Arc::new(metrics);
         let client = client(&metrics, config.watch_timeout + SILENCE).await?;
         if config.cluster_resource_namespace.is_empty() {
             client
@@ -182,9 +183,7 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
     listener.map_err(failed(format!("listen on {address}")))
 }
 
-fn certificates(
-    args: &SecureMetricsArgs,
-) -> Result<Option<(SocketAddr, Arc<Certificates>)>, Failed> {
+fn certificates(args: &MetricsArgs) -> Result<Option<(SocketAddr, Arc<Certificates>)>, Failed> {
     let files = args.certificate.clone().zip(args.key.clone());
     let of = |address| Ok((address, Arc::new(Certificates::new(files)?)));
     let certificates = args.address.map(of).transpose();

@@ -67,7 +67,38 @@ async fn every_metric_counts_what_has_happened_and_names_no_object() {
     a_whole_life(&world).await;
     request_counts::match_those_of_both_servers(&world).await;
     every_label_is_foreseen(&world).await;
+    each_life_is_counted_once(&world).await;
     gauges_and_counts_agree(&world).await;
+}
+
+async fn each_life_is_counted_once(world: &World) {
+    const LIVES: [(&str, f64); 7] = [
+        (
+            r#"run_operator_runs_finished_total{outcome="Succeeded",reason="Succeeded"}"#,
+            1.0,
+        ),
+        (
+            r#"run_operator_runs_finished_total{outcome="Failed",reason="Failed"}"#,
+            1.0,
+        ),
+        (
+            r#"run_operator_runs_finished_total{outcome="Cancelled",reason="Cancelled"}"#,
+            1.0,
+        ),
+        (
+            r#"run_operator_run_duration_seconds_count{outcome="Succeeded"}"#,
+            1.0,
+        ),
+        (
+            r#"run_operator_run_duration_seconds_bucket{le="3600.0",outcome="Succeeded"}"#,
+            1.0,
+        ),
+        ("run_operator_submission_wait_seconds_count{}", 3.0),
+        ("run_operator_end_lag_seconds_count{}", 3.0),
+    ];
+    for (series, count) in LIVES {
+        world.metric_is(series, count).await;
+    }
 }
 
 async fn every_label_is_foreseen(world: &World) {

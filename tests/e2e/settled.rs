@@ -34,7 +34,7 @@ async fn reconciles(world: &World) -> f64 {
     world.operator().sum(RECONCILES, of_runs).await
 }
 
-/// Proves: B-ended, P-terminal
+/// Proves: B-ended, P-terminal, P-metrics
 #[tokio::test]
 async fn a_start_does_nothing_for_runs_that_have_ended() {
     let mut world = ended_runs().await;
@@ -57,6 +57,10 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
     })
     .await;
     world.metric_is("run_operator_remembered_runs", 0.0).await;
+    let ends = "run_operator_runs_finished_total";
+    let succeeded = format!(r#"{ends}{{outcome="Succeeded",reason="Succeeded"}}"#);
+    world.metric_is(&succeeded, 1.0).await;
+    assert_eq!(world.operator().sum(ends, |_| true).await, 1.0);
     assert_eq!(before, versions(&world).await);
     let of_fresh = world.service.runs().await;
     let of_fresh = of_fresh.last().unwrap();

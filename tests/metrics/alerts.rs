@@ -49,7 +49,7 @@ fn rules_of(file: &str) -> Vec<Rule> {
 }
 
 /// Runs promtool, which must succeed, and returns what it says.
-fn promtool(args: &[&str]) -> String {
+pub(crate) fn promtool(args: &[&str]) -> String {
     let output = tools::run("promtool", args, "");
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(output.status.success(), "promtool {args:?}: {said}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use run_operator::api::WorkspaceKey;
 use run_operator::controller::metrics::Metrics;
+use run_operator::decide::milestones::Milestones;
 use serde_json::Value;
 
 use test_support::tools;
@@ -14,11 +15,36 @@ use crate::{alerts, dashboard, text};
 /// Labels that Prometheus gives to what it scrapes from a Pod; `cluster` where one looks at several.
 const OF_THE_TARGET: [&str; 6] = ["cluster", "job", "namespace", "pod", "instance", "service"];
 
-/// Name of each series, and its labels.
-pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {
-    let metrics = Metrics::new();
+/// Those of an operator with each label that it may show.
+fn with_every_label() -> Metrics {
+    let metrics = Metrics::new().with_namespaces(true);
     metrics.set_leader("run-operator", true);
     metrics.begin_slots(&WorkspaceKey::own_default("team"));
+    let submitted = Milestones {
+        waited: Some(Duration::from_secs(1)),
+        end: None,
+    };
+    metrics.reached("team", &submitted);
+    metrics
+}
+
+/// Each series as Prometheus has it, with the labels of the target.
+pub(crate) fn scraped(target: &str) -> Vec<String> {
+    let text = with_every_label().encode().unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let named = samples.map(|line| {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let (labels, _) = labels.rsplit_once('}').unwrap();
+        let comma = if labels.is_empty() { "" } else { "," };
+        format!("{name}{{{labels}{comma}{target}}}")
+    });
+    named.collect()
+}
+
+/// Name of each series, and its labels.
+pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {
+    let metrics = with_every_label();
     let text = metrics.encode().unwrap();
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -84,10 +110,8 @@ pub(crate) fn hold(expressions: &[String]) -> BTreeSet<String> {
 /// Proves: P-metrics
 #[test]
 fn prometheus_reads_every_series() {
-    let metrics = Metrics::new();
+    let metrics = with_every_label();
     metrics.reconciled("run", "conflict", Duration::from_millis(5));
-    metrics.set_leader("run-operator", true);
-    metrics.begin_slots(&WorkspaceKey::own_default("team"));
     let text = metrics.encode().unwrap();
     let said = tools::run("promql", &["openmetrics"], &text);
     let errors = String::from_utf8_lossy(&said.stderr);

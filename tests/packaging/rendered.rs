@@ -186,6 +186,14 @@ fn schedules_add_their_flag_and_their_rules_and_nothing_else() {
     }
 }
 
+/// Proves: I-values
+#[test]
+fn namespaces_are_labels_of_the_metrics_only_where_that_is_set() {
+    let flag = |objects: &[Value]| args(objects).contains(&"--metrics-namespace-label");
+    assert!(!flag(&objects(&[])));
+    assert!(flag(&with("metrics.namespaceLabel=true")));
+}
+
 /// Proves: X-rbac
 #[test]
 fn only_the_operator_may_write_a_status() {

@@ -174,3 +174,16 @@ fn a_run_that_never_was_submitted_has_no_last_events() {
         .settle();
     assert_ne!(case.decide().follow, Follow::Finish);
 }
+
+/// Proves: P-metrics
+#[test]
+fn an_end_is_heard_of_by_the_first_event_or_answer_that_names_it() {
+    let mut streamed = running().at(5);
+    event(&mut streamed, "1", Some("running"));
+    assert_eq!(streamed.tracked.memory.end_heard, None);
+    event(&mut streamed, "2", Some("succeeded"));
+    let streamed = streamed.at(7).got(Ok(view("succeeded")));
+    assert_eq!(streamed.tracked.memory.end_heard, Some(at(5)));
+    let polled = running().at(7).got(Ok(view("succeeded")));
+    assert_eq!(polled.tracked.memory.end_heard, Some(at(7)));
+}

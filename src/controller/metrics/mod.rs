@@ -1,6 +1,7 @@
-//! The metrics. No label's value names an object other than the operator's Lease and the namespaces whose Workspaces have
-//! a limit, or can be chosen by a user or the service, which bounds the number of series. A series whose labels are known
-//! beforehand starts at zero: a rate is correct from the first event on.
+//! The metrics. No label's value names an object other than the operator's Lease, the namespaces whose Workspaces have
+//! a limit, and with `--metrics-namespace-label` those of Runs, or can be chosen by a user or the service: the number of
+//! series is bounded. A series whose labels are known beforehand starts at zero: a rate is correct from the first event
+//! on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,12 +18,16 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::api::{Phase, Reason, WorkspaceKey, WorkspaceKind, workspace::RunLimits};
-use crate::decide::queue::Usage;
+use crate::api::{Phase, Reason, WorkspaceKind};
 use crate::service::{Observer, Operation};
 use crate::util::lock;
 
+use run_life::{DURATION_BUCKETS, LAG_BUCKETS, RunLabels, WAIT_BUCKETS};
+use slots::QUEUE_BUCKETS;
+
 mod process;
+mod run_life;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -82,11 +87,6 @@ const SERVICE_BUCKETS: [f64; 13] = [
 /// From at once to an hour.
 const LATE_BUCKETS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 
-/// From at once to a week.
-const QUEUE_BUCKETS: [f64; 10] = [
-    0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0, 604_800.0,
-];
-
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 type FixedLabels<const N: usize> = [(&'static str, &'static str); N];
@@ -119,6 +119,8 @@ macro_rules! metrics {
     ) => {
         pub struct Metrics {
             registry: Registry,
+            /// Whether those of a Run's life have its namespace.
+            namespace_label: bool,
             $(pub(crate) $field: $type,)+
             $($times: Family<$labels, Histogram>,)+
         }
@@ -135,7 +137,7 @@ macro_rules! metrics {
                     let $times = Family::new_with_constructor(times);
                     registry.register($times_name, $times_help, $times.clone());
                 )+
-                Self { registry, $($field,)+ $($times,)+ }
+                Self { registry, namespace_label: false, $($field,)+ $($times,)+ }
             }
         }
     };
@@ -153,6 +155,8 @@ metrics! {
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runID is";
         oldest_doubt: Gauge = "run_operator_oldest_doubt_seconds",
             "Age of the oldest intent of such a Run; 0 if there is none";
+        runs_finished: Family<RunLabels, Counter> = "run_operator_runs_finished",
+            "Run objects whose end this process wrote or saw written, by phase and the reason of Finished; each counts once";
         remembered: Gauge = "run_operator_remembered_runs",
             "Run objects that this process tracks in addition to its cache; those that have ended or were deleted are forgotten within seconds";
         workspaces: Family<Labels<2>, Gauge> = "run_operator_workspaces",
@@ -165,6 +169,10 @@ metrics! {
             "Run objects that wait for a slot of such a Workspace";
         max_active_runs: Family<Labels<2>, Gauge> = "run_operator_workspace_max_active_runs",
             "Slots of the Workspaces with maxActiveRuns that are Ready";
+        schedules: Family<Labels<1>, Gauge> = "run_operator_schedules",
+            "RunSchedule objects by their Ready condition; one without it counts as Unknown";
+        schedules_stalled: Family<Labels<1>, Gauge> = "run_operator_schedules_stalled",
+            "RunSchedule objects that are Stalled and so create no Runs, by the condition's reason";
         ticks: Family<Labels<1>, Counter> = "run_operator_schedule_ticks",
             "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, missed is too late";
         undecodable: Counter = "run_operator_undecodable_objects",
@@ -227,6 +235,12 @@ metrics! {
             "Asynchronous tasks that have begun and not ended";
     }
     times {
+        run_seconds: RunLabels, DURATION_BUCKETS = "run_operator_run_duration_seconds",
+            "Time from submissionTime to completionTime of Runs that ended; it includes waiting at the service";
+        submission_wait: RunLabels, WAIT_BUCKETS = "run_operator_submission_wait_seconds",
+            "Time from a Run's creation until the service accepted it; it includes suspend and the wait for a slot";
+        end_lag: Labels<0>, LAG_BUCKETS = "run_operator_end_lag_seconds",
+            "Time from when this process first heard of a run's end, by an event or an answer, until the status showed it";
         request_seconds: Labels<1>, SERVICE_BUCKETS = "run_operator_service_request_duration_seconds",
             "Time from a call to its end; of an event stream, to its opening";
         queue_seconds: Labels<2>, QUEUE_BUCKETS = "run_operator_queue_duration_seconds",
@@ -254,6 +268,7 @@ impl Metrics {
             metrics.set_ready(kind, &none);
         }
         metrics.set_not_ready(&none);
+        metrics.set_schedules(&none, &none);
         metrics.begin();
         metrics
     }
@@ -276,39 +291,11 @@ impl Metrics {
         set_reasons(&self.workspaces_not_ready, counts);
     }
 
-    /// Sets the gauges of the Workspaces with a limit, summed by kind and namespace.
-    pub(crate) fn set_slots<'a>(&self, of: impl Iterator<Item = (&'a WorkspaceKey, Usage)>) {
-        let families = [&self.active_runs, &self.queued_runs, &self.max_active_runs];
-        for family in families {
-            family.clear();
+    pub(crate) fn set_schedules(&self, ready: &Counts, stalled: &Counts) {
+        for status in STATUSES {
+            set(&self.schedules, [("ready", status)], number(ready, status));
         }
-        for (key, usage) in of {
-            let limits = usage.limits.unwrap_or_default();
-            if limits == RunLimits::default() {
-                continue;
-            }
-            self.begin_slots(key);
-            let max = limits.all.unwrap_or_default();
-            for (family, count) in families.iter().zip([usage.active, usage.queued, max]) {
-                family
-                    .get_or_create(&of_workspace(key))
-                    .inc_by(gauge(count));
-            }
-        }
-    }
-
-    /// Begins the series of a Workspace with a limit at zero.
-    pub fn begin_slots(&self, key: &WorkspaceKey) {
-        let of = of_workspace(key);
-        for family in [&self.active_runs, &self.queued_runs, &self.max_active_runs] {
-            family.get_or_create_owned(&of);
-        }
-        self.queue_seconds.get_or_create_owned(&of);
-    }
-
-    pub(crate) fn left_queue(&self, key: &WorkspaceKey, waited: Duration) {
-        let seconds = self.queue_seconds.get_or_create(&of_workspace(key));
-        seconds.observe(waited.as_secs_f64());
+        set_reasons(&self.schedules_stalled, stalled);
     }
 
     fn begin(&self) {
@@ -325,6 +312,8 @@ impl Metrics {
             begin(&self.ticks, [("result", result)]);
         }
         begin(&self.tick_lateness, []);
+        begin(&self.end_lag, []);
+        self.begin_lives(None);
         for cause in [TOO_MANY_REQUESTS, UNANSWERED] {
             begin(&self.pauses, [("cause", cause)]);
         }
@@ -464,14 +453,6 @@ fn code(status: Option<u16>) -> Cow<'static, str> {
         Some(_) => NO_STATUS.into(),
         None => NO_ANSWER.into(),
     }
-}
-
-fn of_workspace(key: &WorkspaceKey) -> Labels<2> {
-    let namespace = Cow::Owned(key.namespace.clone());
-    [
-        ("kind", key.kind.as_str().into()),
-        ("workspace_namespace", namespace),
-    ]
 }
 
 fn set_reasons(family: &Family<Labels<1>, Gauge>, counts: &Counts) {

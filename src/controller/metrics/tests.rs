@@ -7,7 +7,7 @@ use crate::controller::CountRequests;
 
 use super::*;
 
-fn shows(metrics: &Metrics, lines: &[&str]) {
+pub(super) fn shows(metrics: &Metrics, lines: &[&str]) {
     let text = metrics.encode().unwrap();
     let shown: BTreeSet<&str> = text.lines().collect();
     for line in lines {

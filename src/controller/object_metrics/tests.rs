@@ -88,6 +88,32 @@ fn an_undecodable_run_is_pending_and_stalled_if_it_is_the_operator_s() {
     assert_eq!(counts.stalled, Counts::from([("RunInvalid", 1)]));
 }
 
+/// Proves: P-metrics, P-schedule
+#[rstest]
+#[case::ready(json!({}), json!([condition("Ready", "Scheduled")]), ("True", None))]
+#[case::suspended(
+    json!({}), json!([condition("Ready", "Suspended"), condition("Suspended", "Suspended")]), ("True", None)
+)]
+#[case::new(json!({}), json!([]), ("Unknown", None))]
+#[case::stalled(json!({}), json!([condition("Stalled", "ScheduleInvalid")]), ("Unknown", Some("ScheduleInvalid")))]
+#[case::of_a_later_version(json!({}), json!([condition("Stalled", "made-up")]), ("Unknown", Some("Other")))]
+#[case::undecodable(
+    json!({"schedules": 1}), json!([condition("Ready", "Scheduled")]), ("False", Some("ScheduleInvalid"))
+)]
+fn a_schedule_is_counted_by_its_conditions(
+    #[case] spec: Value,
+    #[case] conditions: Value,
+    #[case] counted: (&str, Option<&str>),
+) {
+    let schedule = json!({
+        "metadata": {"name": "nightly", "namespace": "team", "uid": "s"},
+        "spec": merged(json!({"schedules": ["17 2 * * *"]}), spec),
+        "status": {"conditions": conditions},
+    });
+    let raw = serde_json::value::to_raw_value(&schedule).unwrap();
+    assert_eq!(of_schedule(&decode::<RunSchedule>(&raw)), counted);
+}
+
 /// Proves: P-metrics, F-undecodable
 #[rstest]
 #[case::ready(json!({}), json!([condition("Ready", "Verified")]), ("True", "Verified"))]

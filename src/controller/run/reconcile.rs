@@ -321,7 +321,7 @@ impl Reconcile<'_> {
         };
         let seen = self.seen.replace(Arc::clone(&run));
         if !seen.is_some_and(|seen| Arc::ptr_eq(&seen, &run)) {
-            entry.observe(run);
+            writes::observe(ctx, entry, run);
         }
         Some(lacking)
     }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Resource};
 
 use crate::api::{ConditionType, Run, RunStatus, WorkspaceKey, conditions::find};
-use crate::clock::now;
+use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
         self, Maybe, ObjectVersion,
@@ -21,6 +21,7 @@ use crate::decide::{
     Choice, Effect, RefusedWrite,
     claims::begins_submission,
     delays,
+    milestones::Milestones,
     turn::{Outcome, Step, Turn},
 };
 use crate::util::error_chain;
@@ -70,6 +71,7 @@ pub(crate) async fn write_status(
 ) -> Result<bool, WriteError> {
     match patch::write_status(&api(ctx, entry), &decided.run, status).await {
         Ok(written) => {
+            measure(ctx, entry, &decided.run, &written);
             took(ctx, entry, decided, Outcome::Written(written));
             Ok(true)
         }
@@ -78,6 +80,21 @@ pub(crate) async fn write_status(
             refused(ctx, entry, decided, error, ready)
         }
     }
+}
+
+/// Takes in a version that was read: it may be the first to show a write whose answer was lost.
+pub(crate) fn observe(ctx: &Context, entry: &RunEntry, seen: Arc<Run>) {
+    let before = entry.with(|state| state.run.latest().cloned());
+    let newest = entry.observe(seen);
+    if let Some(before) = before {
+        measure(ctx, entry, &before, &newest);
+    }
+}
+
+/// Counts what `after` is the first version to show.
+fn measure(ctx: &Context, entry: &RunEntry, before: &Run, after: &Run) {
+    let new = entry.with(|state| Milestones::between(before, after, &state.run.memory, wall()));
+    ctx.metrics.reached(&entry.namespace, &new);
 }
 
 /// Records and tells that the API server refuses a write, and that it was not written; any other error is returned.
@@ -176,7 +193,9 @@ pub(crate) async fn read_live(ctx: &Context, entry: &RunEntry) -> Found {
     };
     let this = |run: &Maybe<Run>| run.meta().uid.as_deref() == Some(&entry.uid);
     if let Some(found) = found.filter(this) {
-        found.good().map(|run| entry.observe(Arc::clone(run)));
+        if let Some(run) = found.good() {
+            observe(ctx, entry, Arc::clone(run));
+        }
         return Found::Exists;
     }
     let new = !entry.with(|state| state.run.deleted());
@@ -226,5 +245,47 @@ fn pause(entry: &RunEntry, error: &WriteError, n: u32) -> Duration {
         WriteError::Conflict | WriteError::Gone => delay().min(delays::AFTER_REFUSAL),
         WriteError::Failed(_) | WriteError::Timeout => delay(),
         WriteError::Refused(_) | WriteError::Serialize(_) => delays::AFTER_REFUSAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::{apiserver::loopback, state::runs::TrackedRuns};
+
+    fn seen(version: &str, phase: &str) -> Arc<Run> {
+        let run = json!({
+            "metadata": {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": version},
+            "spec": {"workload": {"image": "i"}},
+            "status": {"phase": phase},
+        });
+        Arc::new(serde_json::from_value(run).unwrap())
+    }
+
+    /// Proves: P-metrics
+    #[tokio::test]
+    async fn an_end_that_only_the_watch_shows_counts_once_and_one_that_a_start_finds_does_not() {
+        let ctx = Context::idle(loopback(Vec::new()));
+        let counted = |times: u8| {
+            let name = "run_operator_runs_finished_total";
+            let line = format!(r#"{name}{{outcome="Failed",reason="Failed"}} {times}"#);
+            let text = ctx.metrics.encode().unwrap();
+            assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+        };
+        let (before, after) = (TrackedRuns::default(), TrackedRuns::default());
+        let first = before.entry(&seen("1", "Active"));
+        observe(&ctx, &first, seen("1", "Active"));
+        counted(0);
+        for version in ["2", "3", "2"] {
+            observe(&ctx, &first, seen(version, "Failed"));
+        }
+        counted(1);
+        let restarted = after.entry(&seen("3", "Failed"));
+        for version in ["3", "4"] {
+            observe(&ctx, &restarted, seen(version, "Failed"));
+        }
+        counted(1);
     }
 }

@@ -11,6 +11,7 @@ use run_operator::{
         Decision, Effect, Inputs, Memory, RefusedWrite, Report, ReportContext, WorkspaceView,
         decide,
         failure::{Call, Failure, RunView},
+        milestones::{ENDS, Milestones},
         turn::{Outcome, Step, TrackedRun, Turn},
     },
 };
@@ -81,7 +82,7 @@ impl Case {
                 return;
             }
             Step::ReadLive => {}
-            Step::WriteStatus { status, .. } => self.run.status = Some(RunStatus::clone(status)),
+            Step::WriteStatus { status, .. } => self.write_status(status),
             Step::Act(Effect::Delete) => self.delete(),
             Step::Act(effect) => {
                 let change = effect.metadata_change(&self.run).expect("an intent");
@@ -94,6 +95,17 @@ impl Case {
             self.took(step);
         }
         self.missing();
+    }
+
+    /// Each end is one of those that the metrics begin with.
+    fn write_status(&mut self, status: &RunStatus) {
+        let before = self.run.clone();
+        self.run.status = Some(status.clone());
+        let new = Milestones::between(&before, &self.run, &self.tracked.memory, self.wall());
+        if let Some(end) = new.end {
+            let pair = (end.outcome, end.reason);
+            assert!(ENDS.contains(&pair), "{pair:?}");
+        }
     }
 
     fn took(&mut self, step: &Step) {
