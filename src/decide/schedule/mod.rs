@@ -18,7 +18,7 @@ mod turn;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::api::schedule::{ActiveRun, Tick};
+use crate::api::schedule::Tick;
 use crate::api::{ConditionType as Type, Reason, RunSchedule, RunScheduleStatus};
 
 use super::conditions::{Why, set_condition};
@@ -36,12 +36,10 @@ pub struct Memory {
     accepted: Option<Version>,
     /// The API server refuses the Run that these versions yield, or its name is taken; tried again then, by process time.
     refused: Option<(Version, Why, Timestamp)>,
-    /// uids of Runs that no longer exist, by a live read.
-    gone: Vec<String>,
     /// uids of Runs that can't be cancelled or deleted; tried again then, by process time.
     kept: Vec<(String, Timestamp)>,
-    /// A tick that has no Run, by a live read, and the schedule's resourceVersion at that time.
-    absent: Option<(Tick, Option<String>)>,
+    /// Name of a Run that was read live, and the schedule's resourceVersion at that time: it is known since, or doesn't exist.
+    looked: Option<(String, Option<String>)>,
 }
 
 /// Generations of the schedule and of its `RunTemplate`.
@@ -63,10 +61,9 @@ pub enum Effect {
     /// Has the API server check the Run that the template yields, without creating it.
     Try,
     Create(Tick),
-    /// Reads a Run that the status lists and the watch lacks.
-    Read(ActiveRun),
-    /// Looks for the Run of a tick that is given up: its creation may have been carried out without an answer.
-    Find(Tick),
+    /// Reads a Run that may exist and that the watch lacks, by its name: one that the status lists, or that of a tick which
+    /// is given up, since its creation may have been carried out without an answer.
+    Look(String),
     /// Sets `cancel: true`.
     Cancel(OwnedRun),
     /// Of one that has ended: the history is full.
@@ -85,10 +82,8 @@ pub enum Outcome {
     Kept(String),
     /// Another object has the name.
     Taken(String),
-    /// The Run with this uid no longer exists.
-    Gone(String),
-    /// This tick has no Run.
-    Absent(Tick),
+    /// The Run of this name was taken in, or doesn't exist.
+    Looked(String),
 }
 
 #[derive(Debug, PartialEq)]
@@ -118,6 +113,11 @@ impl Inputs<'_> {
 
     fn knows(&self, uid: &str) -> bool {
         self.runs.iter().any(|run| run.uid == uid)
+    }
+
+    fn looked(&self, name: &str) -> bool {
+        let looked = self.memory.looked.as_ref();
+        looked.is_some_and(|(of, at)| of == name && *at == self.schedule.resource_version())
     }
 
     /// The memory with what became of an effect at `now`.
@@ -151,15 +151,7 @@ impl Inputs<'_> {
                 );
                 memory.refused = refused(Reason::NameTaken, message);
             }
-            Outcome::Gone(uid) => {
-                let status = self.schedule.status.as_ref();
-                let listed = |uid: &String| {
-                    status.is_some_and(|status| status.active.iter().any(|run| run.uid == *uid))
-                };
-                memory.gone.retain(listed);
-                memory.gone.push(uid);
-            }
-            Outcome::Absent(tick) => memory.absent = Some((tick, self.schedule.resource_version())),
+            Outcome::Looked(name) => memory.looked = Some((name, self.schedule.resource_version())),
         }
         memory
     }

@@ -73,7 +73,7 @@ impl Turn<'_> {
         // What is shown and done waits for the trial, once for each version, and for the look at a tick that is
         // given up.
         let trial = (verdict.is_ok() && !self.accepted()).then_some(Effect::Try);
-        if let Some(first) = trial.or_else(|| self.doubted().map(Effect::Find)) {
+        if let Some(first) = trial.or_else(|| self.doubted().map(Effect::Look)) {
             self.next.status = self.stored.clone();
             self.next.events.clear();
             self.next.effect = Some(first);
@@ -160,18 +160,18 @@ impl Turn<'_> {
         self.stored
             .active
             .iter()
-            .filter(|run| !inputs.knows(&run.uid) && !inputs.memory.gone.contains(&run.uid))
+            .filter(|run| !inputs.knows(&run.uid) && !inputs.looked(&run.name))
     }
 
-    /// The tick that is given up and may have a Run all the same, which no watch has shown yet.
-    fn doubted(&self) -> Option<Tick> {
+    /// The name of the Run that a tick which is given up may have all the same, and that no watch has shown yet.
+    fn doubted(&self) -> Option<String> {
         let inputs = self.inputs;
         let pending = self.stored.pending_tick.as_ref()?;
         let tick = Tick::from(pending);
         let given_up = self.next.status.pending_tick.as_ref() != Some(pending);
-        let absent = Some((tick, inputs.schedule.resource_version()));
-        let known = inputs.run_of(tick).is_some() || inputs.memory.absent == absent;
-        (given_up && !known).then_some(tick)
+        let name = name_of(inputs.schedule, tick);
+        let known = inputs.run_of(tick).is_some() || inputs.looked(&name);
+        (given_up && !known).then_some(name)
     }
 
     /// The tick that was begun, if it has its Run now.
@@ -384,7 +384,7 @@ impl Turn<'_> {
 
     fn housekeeping(&self) -> Option<Effect> {
         if let Some(unseen) = self.unseen().next() {
-            return Some(Effect::Read(unseen.clone()));
+            return Some(Effect::Look(unseen.name.clone()));
         }
         let kept = self.counts_attempts();
         runs::beyond(self.inputs.runs, self.inputs.schedule.spec.history())
