@@ -42,8 +42,8 @@ pub struct Memory {
     looked: Option<(String, Option<String>)>,
 }
 
-/// Generations of the schedule and of its `RunTemplate`.
-type Version = (i64, Option<i64>);
+/// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
+type Version = (i64, Option<i64>, Option<String>);
 
 pub struct Inputs<'a> {
     pub schedule: &'a RunSchedule,
@@ -104,7 +104,8 @@ impl Inputs<'_> {
         let source = self.source.as_ref().ok();
         let template = source.and_then(|source| source.template.as_ref());
         let generation = self.schedule.metadata.generation.unwrap_or_default();
-        (generation, template.map(|(_, generation)| *generation))
+        let uid = source.and_then(|source| source.uid.clone());
+        (generation, template.map(|(_, generation)| *generation), uid)
     }
 
     fn run_of(&self, tick: Tick) -> Option<&OwnedRun> {
@@ -124,7 +125,8 @@ impl Inputs<'_> {
     pub fn record(&self, outcome: Outcome, now: Timestamp) -> Memory {
         let mut memory = self.memory.clone();
         let (version, until) = (self.version(), later(now, AFTER_REFUSAL));
-        let refused = |reason, message: String| Some((version, Why::new(reason, message), until));
+        let refused =
+            |reason, message: String| Some((self.version(), Why::new(reason, message), until));
         match outcome {
             Outcome::Accepted => {
                 memory.accepted = Some(version);

@@ -118,13 +118,12 @@ impl Turn<'_> {
     /// Whether the API server takes the Runs of these versions. After a start, what the status says.
     fn accepted(&self) -> bool {
         let version = self.inputs.version();
-        let shown = (
-            self.stored.observed_generation,
-            self.stored.template_generation,
-        );
-        self.inputs.memory.accepted == Some(version)
-            || shown == (Some(version.0), version.1)
-                && is_true(&self.stored.conditions, Type::Ready)
+        let stored = self.stored;
+        let shown = (stored.observed_generation, stored.template_generation)
+            == (Some(version.0), version.1);
+        let shown = shown && is_true(&stored.conditions, Type::Ready);
+        shown && self.inputs.memory.accepted.is_none()
+            || self.inputs.memory.accepted == Some(version)
     }
 
     fn verdict(&self, wrong: Option<String>) -> Result<(), Why> {
@@ -357,7 +356,7 @@ impl Turn<'_> {
     }
 
     fn show(&mut self, verdict: &Result<(), Why>) {
-        let (generation, template) = self.inputs.version();
+        let (generation, template, _) = self.inputs.version();
         let suspended = self.inputs.schedule.spec.suspended();
         let status = &mut self.next.status;
         status.observed_generation = Some(generation);

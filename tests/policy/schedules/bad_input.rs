@@ -127,6 +127,30 @@ fn a_template_that_the_api_server_refuses_is_stalled_before_any_tick_and_resumes
     assert_eq!(world.at("01:00:00").log(), "created 0100");
 }
 
+/// Its generation is the same, and nothing else of the first is in force.
+/// Proves: P-template
+#[test]
+fn a_template_that_is_created_again_is_tried_anew() {
+    let mut world = World::unseen("00:30:00", &using(&json!({"epochs": "10"})));
+    let create = |world: &mut World, uid: &str| {
+        let mut template = train(&epochs(), &json!({}));
+        template.metadata.uid = Some(uid.to_owned());
+        world.template = Some(template);
+        world.turns();
+    };
+    create(&mut world, "first");
+    assert_eq!(world.stalled(), None);
+    world.template = None;
+    world.refusal = Some("denied by a policy");
+    world.turns();
+    create(&mut world, "second");
+    let message = "The API server refuses the Run of this template: denied by a policy";
+    assert_stalled(&world, "TemplateRefused", message);
+    world.refusal = None;
+    create(&mut world, "third");
+    assert_eq!(world.stalled(), None);
+}
+
 /// A policy of the cluster may have changed, which no object shows.
 /// Proves: P-template
 #[test]
