@@ -15,7 +15,12 @@ use super::calendar::Calendar;
 use super::manifest::name_of;
 use super::{Decision, Effect, Inputs, OwnedRun, Version, runs};
 
+/// A time that lies further ahead of the clock is from one that was wrong: from the present one no tick comes so soon.
+const SKEW: SignedDuration = SignedDuration::from_hours(24);
 const SCHEDULED: &str = "A Run is created at each time of spec.schedules.";
+const SKEWED: &str = "The latest tick, or status.inForce.since, is more than a day ahead of the operator's clock, and no tick \
+     comes until then. Correct the clock. If it is right and was ahead before, delete this schedule with \
+     --cascade=orphan and create it under another name.";
 const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to create Runs from then on.";
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
@@ -79,8 +84,23 @@ impl Turn<'_> {
             self.next.effect = Some(first);
             return;
         }
-        self.show(&verdict);
+        let shown = verdict.clone().and_then(|()| self.ticks_come());
+        self.show(&shown);
         self.choose_effect(&verdict);
+    }
+
+    /// What a clock that was far ahead has stored keeps every tick away until then.
+    fn ticks_come(&mut self) -> Result<(), Why> {
+        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
+        let from = since.and(self.latest_tick().max(since));
+        let soon = from.and_then(|from| from.checked_sub(SKEW).ok());
+        match soon.filter(|soon| *soon > self.inputs.wall) {
+            None => Ok(()),
+            Some(soon) => {
+                self.next.due = self.next.due.into_iter().chain([soon]).min();
+                Err(Why::new(Reason::ClockSkew, SKEWED))
+            }
+        }
     }
 
     /// Of what the tick needs, what can be done: nothing of it while its Run could not be created.
@@ -205,15 +225,7 @@ impl Turn<'_> {
             self.give_up(tick, EventReason::TickSkipped, "The schedule was changed");
         }
         let mut pending = self.pending();
-        let last = self.next.status.last_schedule_time.as_ref();
-        let before = [last.map(|time| time.0), pending.map(|tick| tick.at)];
-        // Where the status was lost, its Runs show the ticks that had one.
-        let had = self.inputs.runs.iter().filter_map(|run| Some(run.tick?.at));
-        let after = before
-            .into_iter()
-            .flatten()
-            .chain(had)
-            .fold(since, Timestamp::max);
+        let after = self.latest_tick().max(Some(since)).unwrap_or(since);
         let wall = self.inputs.wall;
         if let Some(at) = calendar.latest(after, wall) {
             if let Some(earlier) = pending.filter(|tick| tick.attempt == 1) {
@@ -257,6 +269,14 @@ impl Turn<'_> {
             self.next.effect = None;
         }
         self.next.due = due;
+    }
+
+    /// The latest tick that was begun or dealt with. Where the status was lost, its Runs show the ticks that had one.
+    fn latest_tick(&self) -> Option<Timestamp> {
+        let last = self.next.status.last_schedule_time.as_ref();
+        let begun = [last.map(|time| time.0), self.pending().map(|tick| tick.at)];
+        let had = self.inputs.runs.iter().filter_map(|run| Some(run.tick?.at));
+        begun.into_iter().flatten().chain(had).max()
     }
 
     /// Records the schedule in force. Returns since when its ticks count.

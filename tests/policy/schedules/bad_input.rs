@@ -1,10 +1,11 @@
 //! What is wrong with a schedule or its template shows at once, and stops nothing once it is mended.
 
 use rstest::rstest;
+use run_operator::api::conditions::whole_seconds;
 use run_operator::api::{EventReason, RunTemplate};
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{World, time};
 
 fn train(parameters: &Value, spec: &Value) -> RunTemplate {
     let mut full =
@@ -196,4 +197,26 @@ fn a_name_that_is_taken_is_told_and_tried_again() {
     assert_eq!(world.at("01:00:59").log(), "");
     assert_eq!(world.at("01:01:00").log(), "created 0100");
     assert_eq!(world.stalled(), None);
+}
+
+/// Until the clock has come within a day of it.
+/// Proves: P-schedule-time
+#[rstest]
+fn a_time_that_a_clock_far_ahead_has_stored_is_told(#[values(true, false)] ticked: bool) {
+    let mut world = World::new(&json!({}));
+    let ahead = whole_seconds("2026-12-01T01:30:00Z".parse().unwrap());
+    let status = world.schedule.status.as_mut().unwrap();
+    if ticked {
+        status.last_schedule_time = Some(ahead);
+    } else {
+        status.in_force.as_mut().unwrap().since = ahead;
+    }
+    assert_eq!(world.at("01:00:00").log(), "");
+    let message =
+        "The latest tick, or status.inForce.since, is more than a day ahead of the operator's";
+    assert_stalled(&world, "ClockSkew", message);
+    assert_eq!(world.due, Some(time("01:30:00")));
+    world.at("01:30:00");
+    assert_eq!(world.stalled(), None);
+    assert_eq!(world.ready(), ("True".to_owned(), "Scheduled".to_owned()));
 }
