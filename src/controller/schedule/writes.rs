@@ -64,7 +64,7 @@ impl Runs<'_> {
     }
 
     async fn try_out(&self, source: &Source) -> Result<Option<Outcome>, EffectError> {
-        let tried = manifest::beside(self.schedule, source).map_err(WriteError::Serialize)?;
+        let tried = manifest::trial(self.schedule, source).map_err(WriteError::Serialize)?;
         match patch::create(&self.api(), &tried, true).await {
             Ok(tried) => Ok(Some(accepted(&tried))),
             Err(error) if can_not_be_tried(&error) => Ok(Some(Outcome::Untried)),
