@@ -373,6 +373,26 @@ fn an_edited_schedule_counts_from_the_change_on(
     assert!(rest.starts_with(&format!(", {then}")), "{log}");
 }
 
+/// The minute is in the new schedule as well.
+/// Proves: P-schedule-time
+#[rstest]
+#[case::its_run_was_created("01:00:00", "created 0100")]
+#[case::nobody_has_seen_it("00:59:59", "")]
+fn an_edit_within_the_minute_of_a_tick_repeats_and_replays_nothing(
+    #[case] seen: &str,
+    #[case] at_once: &str,
+) {
+    let mut world = World::new(&json!({"catchUp": "Latest", "concurrencyPolicy": "Allow"}));
+    world.at(seen).clock_shows("01:00:00");
+    for schedule in ["0,30 * * * *", HOUR, "0,30 * * * *"] {
+        world.edit(&json!({"schedules": [schedule]}));
+    }
+    assert_eq!(world.at("01:00:59").log(), at_once);
+    world.at("01:30:00");
+    assert_eq!(world.names().last().unwrap(), "0130");
+    assert_eq!(world.log().matches("created").count(), world.names().len());
+}
+
 /// Proves: P-schedule-time
 #[test]
 fn a_clock_that_steps_back_repeats_no_tick() {
