@@ -284,11 +284,13 @@ impl Turn<'_> {
         let spec = &self.inputs.schedule.spec;
         let same =
             |now: &&InForce| now.schedules == spec.schedules && now.time_zone == spec.time_zone;
+        let created = self.inputs.schedule.creation_timestamp();
         if let Some(now) = self.stored.in_force.as_ref().filter(same) {
-            return now.since.0;
+            // The status of a backup is older than the object, whose keys are others.
+            return created.map_or(now.since.0, |created| created.0.max(now.since.0));
         }
         let new = self.stored.observed_generation.is_none_or(|seen| seen < 0);
-        let created = self.inputs.schedule.creation_timestamp().filter(|_| new);
+        let created = created.filter(|_| new);
         let since = created.unwrap_or_else(|| whole_seconds(self.inputs.wall));
         let at = since.0;
         self.next.status.in_force = Some(InForce {

@@ -5,7 +5,7 @@ mod bad_input;
 mod world;
 
 use rstest::rstest;
-use run_operator::api::{ConditionType, Phase, Reason, names};
+use run_operator::api::{ConditionType, Phase, Reason, conditions::whole_seconds, names};
 use serde_json::{Value, json};
 
 use world::{World, time};
@@ -417,6 +417,19 @@ fn a_lost_status_repeats_no_tick_that_has_its_run() {
     assert_eq!(world.at("01:01:00").log(), "created 0100");
     assert_eq!(world.status().active.len(), 1);
     assert_eq!(world.at("02:00:00").log(), "created 0100, skipped 0200");
+}
+
+/// Its keys are those of another uid, so that the tick would be a second run.
+/// Proves: P-schedule
+#[test]
+fn a_status_from_a_backup_begins_no_tick_before_the_objects_creation() {
+    let mut world = World::new(&json!({"catchUp": "Latest"}));
+    world.clock_shows("01:00:00");
+    assert!(world.turn(), "the tick is begun");
+    world.schedule.metadata.creation_timestamp = Some(whole_seconds(time("02:30:00")));
+    world.restart();
+    assert_eq!(world.at("02:30:30").log(), "skipped 0100");
+    assert_eq!(world.at("03:00:00").log(), "skipped 0100, created 0300");
 }
 
 /// Proves: P-schedule-time
