@@ -172,6 +172,10 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Delete the Run that the message names, or create it again under another name; it is tried again \
              automatically."
         }
+        Reason::ClockSkew => {
+            "Correct the clock of the operator's node. If it is right and was ahead before, delete the schedule with \
+             `--cascade=orphan`, which keeps its Runs, and create it under another name."
+        }
     }
 }
 

@@ -163,6 +163,8 @@ words! {
         TemplateRefused,
         /// Another object has the name of a tick's Run.
         NameTaken,
+        /// The RunSchedule's last tick lies more than a day ahead of the operator's clock.
+        ClockSkew,
     }
 }
 

@@ -75,8 +75,9 @@ pub struct RunScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// What happens at a tick while a Run of an earlier one has not ended. `Forbid`, the default: the tick
-    /// waits for `startingDeadlineSeconds`, if that is set, and is then skipped. `Allow`: both are active.
-    /// `Replace`: the earlier Run is cancelled, and the new one created when it has ended.
+    /// is skipped, or where `startingDeadlineSeconds` is set waits as long for the end and is then missed.
+    /// `Allow`: both are active. `Replace`: the earlier Run is cancelled, and the new one created when it
+    /// has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ConcurrencyPolicy", extend("default" = ConcurrencyPolicy::default()))]
     pub concurrency_policy: Option<ConcurrencyPolicy>,
@@ -124,7 +125,7 @@ const DEFAULT_DEADLINE: i64 = 300;
 pub enum ConcurrencyPolicy {
     /// Both are active.
     Allow,
-    /// The tick waits for `startingDeadlineSeconds`, if that is set, and is then skipped.
+    /// The tick is skipped, or waits for `startingDeadlineSeconds`, if that is set, and is then missed.
     #[default]
     Forbid,
     /// The earlier Run is cancelled, and the new one created when it has ended.

@@ -184,8 +184,9 @@ fn enqueue_schedule(ctx: &Context, schedule: &Maybe<RunSchedule>) {
 }
 
 fn forget_schedules(ctx: &Context) {
-    ctx.schedules.forget_all_but(|(namespace, name)| {
-        apiserver::find(&ctx.caches.schedules, namespace, name).is_some()
+    ctx.schedules.forget_all_but(|uid, (namespace, name)| {
+        let same = |schedule: Arc<Maybe<RunSchedule>>| schedule.uid().as_deref() == Some(uid);
+        apiserver::find(&ctx.caches.schedules, namespace, name).is_some_and(same)
     });
 }
 

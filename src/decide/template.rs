@@ -1,10 +1,12 @@
 //! What a RunTemplate yields with given values. Whoever creates a Run expands the template: the controller of Runs never
 //! reads one.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
+use crate::api::limits::MAX_OBJECT;
 use crate::api::template::{Parameter, ParameterType, RunTemplateSpec, TemplateBody, TemplateMeta};
 
 use super::truncate::escaped;
@@ -29,6 +31,11 @@ pub enum TemplateError {
     Undeclared(String),
     #[error("the template's spec can't be read: it is nested too deeply.")]
     TooDeep,
+    #[error(
+        "the template yields more than the {} bytes of the largest Run: shorten its values, or name them less often.",
+        MAX_OBJECT
+    )]
+    TooLarge,
 }
 
 /// The template with the parameters' values in place: `given`, as text, or else their defaults.
@@ -58,7 +65,11 @@ pub fn expand(
     })
 }
 
-type Values<'a> = BTreeMap<&'a str, Value>;
+struct Values<'a> {
+    by_name: BTreeMap<&'a str, Value>,
+    /// Bytes that may still be put in place: a text that is named often enough would fill the memory.
+    left: Cell<usize>,
+}
 
 fn values<'a>(
     parameters: &'a [Parameter],
@@ -84,7 +95,10 @@ fn values<'a>(
         allowed(parameter, &value)?;
         Ok((name, value))
     };
-    parameters.iter().map(of).collect()
+    Ok(Values {
+        by_name: parameters.iter().map(of).collect::<Result<_, _>>()?,
+        left: Cell::new(MAX_OBJECT),
+    })
 }
 
 fn typed(parameter: &Parameter, text: &str) -> Result<Value, TemplateError> {
@@ -189,7 +203,12 @@ fn within(text: &str, values: &Values<'_>) -> Result<String, TemplateError> {
 
 fn value_of<'a>(name: &str, values: &'a Values<'_>) -> Result<&'a Value, TemplateError> {
     let undeclared = || TemplateError::Undeclared(escaped(name, SHOWN).into_owned());
-    values.get(name).ok_or_else(undeclared)
+    let value = values.by_name.get(name).ok_or_else(undeclared)?;
+    // The other types are short.
+    let size = value.as_str().map_or(0, str::len);
+    let left = values.left.get().checked_sub(size);
+    values.left.set(left.ok_or(TemplateError::TooLarge)?);
+    Ok(value)
 }
 
 /// A value within a text.
@@ -277,6 +296,20 @@ mod tests {
             default.to_string(),
             r#"the parameter "n" is an integer, and its value is none."#
         );
+    }
+
+    /// Else one template could end the operator.
+    /// Proves: P-template
+    #[test]
+    fn what_a_template_yields_is_bounded() {
+        let parameters = json!([{"name": "text", "default": "a".repeat(100_000)}]);
+        let named = |times| {
+            let args = vec!["$(params.text)"; times];
+            let spec = json!({"workload": {"image": "i", "args": args}});
+            expand(&template(&parameters, &spec), &given(&[])).map(drop)
+        };
+        assert_eq!(named(15), Ok(()));
+        assert_eq!(named(16), Err(TemplateError::TooLarge));
     }
 
     #[test]

@@ -8,13 +8,16 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ClusterWorkspace, Phase};
-use test_support::{files::text, streams_a_list};
+use run_operator::api::{ClusterWorkspace, ConditionType, Phase, conditions::find};
+use test_support::{files::text, root, streams_a_list};
 
 use crate::support::{
-    Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, World, eventually, gone,
-    own_control_plane,
+    Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, Ticks, World, eventually, gone,
+    own_control_plane, owner_checking_control_plane,
 };
+
+/// What the component gives beside the manifest, as a patch of its role.
+const SCHEDULES: &str = "deploy/kustomize/components/schedules/rules.yaml";
 
 /// API group, resource with its subresource, verb.
 type Right = (String, String, String);
@@ -127,6 +130,15 @@ async fn fenced_in(world: &World) {
     world.gone("probe").await;
 }
 
+/// The rights that were used. Nothing was refused.
+fn used(audit: &Audit) -> BTreeSet<Right> {
+    let requests = audit.all_requests();
+    let refused = requests.iter().find(|request| is(request, 401..404));
+    assert_eq!(refused, None);
+    let answered = requests.iter().filter(|request| is(request, 200..300));
+    answered.flat_map(asked_for).collect()
+}
+
 /// Nothing was refused, and what was used is what these rules give, with those about the Lease.
 async fn assert_least(world: &World, rules: Option<Vec<PolicyRule>>) {
     let api: Api<Role> = Api::namespaced(world.client.clone(), DEPLOYED);
@@ -134,11 +146,7 @@ async fn assert_least(world: &World, rules: Option<Vec<PolicyRule>>) {
     let rules = rules.into_iter().chain(of_the_lease.rules).flatten();
     let granted: BTreeSet<Right> = rules.flat_map(|rule| granted(&rule)).collect();
     let audit = Audit::of(world);
-    let requests = audit.all_requests();
-    let refused = requests.iter().find(|request| is(request, 401..404));
-    assert_eq!(refused, None);
-    let answered = requests.iter().filter(|request| is(request, 200..300));
-    let used: BTreeSet<Right> = answered.flat_map(asked_for).collect();
+    let used = used(&audit);
     // Neither given and never used, nor used and given elsewhere.
     let differ: Vec<_> = granted.symmetric_difference(&used).collect();
     assert!(
@@ -189,4 +197,104 @@ async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
     let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
     let role = api.get(DEPLOYED).await.unwrap();
     assert_least(&world, role.rules).await;
+}
+
+/// Gives the operator the rights of the component schedules, and returns those that a request shows.
+async fn may_serve_schedules(world: &World) -> BTreeSet<Right> {
+    let file = format!("--patch-file={}", root().join(SCHEDULES).display());
+    let patch = ["patch", "clusterrole", DEPLOYED, "--type=json", &file];
+    world.kubectl(&patch, "").await.unwrap();
+    let patch: Vec<Value> = serde_saphyr::from_str(&text(SCHEDULES)).unwrap();
+    let rules = patch.iter().map(|op| op["value"].clone());
+    let rules = rules.map(|rule| serde_json::from_value::<PolicyRule>(rule).unwrap());
+    let rights = rules.flat_map(|rule| granted(&rule));
+    rights.filter(|right| !of_an_owner(right)).collect()
+}
+
+/// No request has this path: the API server asks for the right itself.
+fn of_an_owner((_, resource, _): &Right) -> bool {
+    resource == "runschedules/finalizers"
+}
+
+/// Waits until the API server has the kinds that an owner may be of, which it looks for from time to time.
+async fn owners_are_known(world: &World) {
+    let owner = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "RunSchedule", "name": "nightly", "uid": "u",
+        "blockOwnerDeletion": true,
+    });
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": "owned", "ownerReferences": [owner]},
+        "spec": {"workload": {"image": "i"}},
+    });
+    let create = ["create", "--dry-run=server", "-f", "-"];
+    eventually("the kind of the owner is known", async || {
+        world.kubectl(&create, &run.to_string()).await
+    })
+    .await;
+}
+
+/// Takes the right about owners away, and waits until it is gone.
+async fn may_own_nothing(world: &World, rules: Vec<PolicyRule>) {
+    let left = rules.into_iter();
+    let left = left.filter(|rule| !granted(rule).iter().any(of_an_owner));
+    let left = Patch::Merge(json!({"rules": left.collect::<Vec<_>>()}));
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    let params = PatchParams::default();
+    api.patch(DEPLOYED, &params, &left).await.unwrap();
+    let user = format!("--as=system:serviceaccount:{DEPLOYED}:{DEPLOYED}");
+    let finalizers = "--subresource=finalizers";
+    let kind = "runschedules.run-operator.dev";
+    let can = ["auth", "can-i", "update", kind, finalizers, &user];
+    eventually("the right is gone", async || {
+        match world.kubectl(&can, "").await {
+            Ok(said) => Err(said),
+            // It says no by its exit code.
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
+}
+
+/// The API server checks owners as that of `OpenShift` does.
+/// Proves: X-rbac, P-template
+#[tokio::test]
+async fn schedules_need_every_right_of_their_component_and_no_other() {
+    let (mut world, ticks) = Ticks::unattended(Setup {
+        plane: Plane::Own(owner_checking_control_plane().await),
+        everywhere: true,
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
+    let needed = may_serve_schedules(&world).await;
+    owners_are_known(&world).await;
+    world.start_operator().await;
+    let replace = json!({"concurrencyPolicy": "Replace", "failedRunsHistoryLimit": 0});
+    let spec = ticks.spec(&json!({"outcome": "never"}), &replace);
+    world.scheduled("nightly", spec).await;
+    ticks.come(0);
+    world.state(&ticks.run("nightly", 0), "running").await;
+    ticks.come(1);
+    world.state(&ticks.run("nightly", 1), "running").await;
+    world.gone(&ticks.run("nightly", 0)).await;
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    let rules = api.get(DEPLOYED).await.unwrap().rules.unwrap();
+    let granted: BTreeSet<Right> = rules.iter().flat_map(granted).collect();
+    let used = used(&Audit::of(&world));
+    let of_schedules: BTreeSet<_> = used.intersection(&needed).cloned().collect();
+    assert_eq!(of_schedules, needed);
+    let not_granted: Vec<_> = used.difference(&granted).collect();
+    assert!(not_granted.is_empty(), "given elsewhere: {not_granted:#?}");
+    // The trial of the next version shows that a Run could not have its owner.
+    may_own_nothing(&world, rules).await;
+    let spec = ticks.spec(&json!({"outcome": "never"}), &json!({}));
+    let namespace = &world.namespace;
+    world.apply(namespace, "RunSchedule", "nightly", spec).await;
+    let refused = world
+        .schedule_ready("nightly", "False", "TemplateRefused")
+        .await;
+    let stalled = find(&refused.conditions, ConditionType::Stalled).unwrap();
+    let said = &stalled.message;
+    assert!(said.contains("blockOwnerDeletion"), "{said}");
 }

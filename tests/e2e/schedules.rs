@@ -2,18 +2,22 @@
 //! moves. Which tick has a Run is tried in `tests/policy/schedules`, and many of them under kills in
 //! `tests/chaos/schedules.rs`.
 
+use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use run_operator::api::{
-    ConditionType, Phase, RunSchedule,
+    ConditionType, Phase, RunSchedule, RunScheduleStatus,
     conditions::{find, is_true},
     names,
+    schedule::RunScheduleSpec,
 };
 
 use crate::support::{Plane, Setup, Ticks, World, eventually, gone, phase_of};
+
+const CREATED: &str = r#"run_operator_schedule_ticks_total{result="created"}"#;
 
 fn quick() -> Value {
     json!({"runTimeMs": 1})
@@ -63,8 +67,7 @@ async fn a_tick_makes_one_run_and_the_status_shows_it() {
     assert_eq!(status.next_schedule_time, Some(Time(ticks.at(1))));
     assert_eq!(status.pending_tick, None);
     world.event("nightly", "RunCreated").await;
-    let created = r#"run_operator_schedule_ticks_total{result="created"}"#;
-    world.metric_is(created, 1.0).await;
+    world.metric_is(CREATED, 1.0).await;
     assert_eq!(world.one_run_for_each_key().await.len(), 1);
 }
 
@@ -284,32 +287,44 @@ async fn a_run_that_failed_is_followed_by_another_attempt() {
     assert_eq!(world.one_run_for_each_key().await.len(), 2);
 }
 
+/// Creates so many schedules, and waits until all are Ready. Returns their names.
+async fn many(world: &World, count: usize, spec: Value) -> Vec<String> {
+    let spec: RunScheduleSpec = serde_json::from_value(spec).unwrap();
+    let names: Vec<_> = (0..count).map(|number| format!("s{number:03}")).collect();
+    let creates = names.iter().map(|name| {
+        let (api, schedule) = (world.schedules(), RunSchedule::new(name, spec.clone()));
+        async move { api.create(&PostParams::default(), &schedule).await.unwrap() }
+    });
+    join_all(creates).await;
+    all_show(world, count, "are Ready", |status| {
+        is_true(&status.conditions, ConditionType::Ready)
+    })
+    .await;
+    names
+}
+
+/// Waits until `wanted` is true of so many schedules.
+async fn all_show(
+    world: &World,
+    count: usize,
+    what: &str,
+    wanted: impl Fn(&RunScheduleStatus) -> bool,
+) {
+    eventually(&format!("{count} schedules {what}"), async || {
+        let all = world.schedules().list(&ListParams::default()).await;
+        let statuses = all.unwrap().items.into_iter().filter_map(|s| s.status);
+        let fit = statuses.filter(|status| wanted(status)).count();
+        if fit == count { Ok(()) } else { Err(fit) }
+    })
+    .await;
+}
+
 /// Proves: P-schedule
 #[tokio::test]
 async fn a_hundred_schedules_of_one_minute_have_one_run_each() {
     const MANY: usize = 100;
     let (world, ticks) = Ticks::world(Setup::default()).await;
-    let spec = ticks.spec(&quick(), &json!({}));
-    let mut expected = Vec::new();
-    for number in 0..MANY {
-        let name = format!("s{number:02}");
-        let schedule = RunSchedule::new(&name, serde_json::from_value(spec.clone()).unwrap());
-        let params = PostParams::default();
-        world.schedules().create(&params, &schedule).await.unwrap();
-        expected.push(ticks.run(&name, 0));
-    }
-    eventually("all are Ready", async || {
-        let all = world
-            .schedules()
-            .list(&ListParams::default())
-            .await
-            .unwrap();
-        let statuses = all.items.into_iter().filter_map(|schedule| schedule.status);
-        let ready = statuses.filter(|status| is_true(&status.conditions, ConditionType::Ready));
-        let ready = ready.count();
-        if ready == MANY { Ok(()) } else { Err(ready) }
-    })
-    .await;
+    let names = many(&world, MANY, ticks.spec(&quick(), &json!({}))).await;
     ticks.come(0);
     eventually("all have succeeded", async || {
         let all = world.runs().list(&ListParams::default()).await.unwrap();
@@ -318,8 +333,34 @@ async fn a_hundred_schedules_of_one_minute_have_one_run_each() {
         if ended == MANY { Ok(()) } else { Err(ended) }
     })
     .await;
+    let expected: Vec<_> = names.iter().map(|name| ticks.run(name, 0)).collect();
     assert_eq!(world.run_names().await, expected);
     assert_eq!(world.one_run_for_each_key().await.len(), MANY);
-    let created = r#"run_operator_schedule_ticks_total{result="created"}"#;
-    world.metric_is(created, 100.0).await;
+    world.metric_is(CREATED, 100.0).await;
+}
+
+/// There is no Workspace: what becomes of the Runs is seen with fewer.
+/// Proves: P-schedule, P-schedule-policy
+#[tokio::test]
+async fn after_an_outage_of_hours_many_schedules_have_the_run_of_the_latest_tick_alone() {
+    const MANY: usize = 400;
+    let (mut world, ticks) = Ticks::world(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    let latest = json!({"catchUp": "Latest"});
+    let names = many(&world, MANY, ticks.spec(&quick(), &latest)).await;
+    world.kill_operator();
+    ticks.come(3);
+    world.start_operator().await;
+    world.metric_is(CREATED, 400.0).await;
+    let at = Some(Time(ticks.at(3)));
+    all_show(&world, MANY, "have dealt with the tick", |status| {
+        status.last_schedule_time == at && status.pending_tick.is_none()
+    })
+    .await;
+    let expected: Vec<_> = names.iter().map(|name| ticks.run(name, 3)).collect();
+    assert_eq!(world.run_names().await, expected);
+    world.metric_is(CREATED, 400.0).await;
 }

@@ -77,6 +77,18 @@ impl Quickstart {
         self.kubectl(&[&here[..], &get].concat(), "").await
     }
 
+    /// Waits until a RunSchedule has had a tick, and its Run exists.
+    async fn ticked(&self, name: &str) {
+        let schedule = format!("runschedules.run-operator.dev/{name}");
+        let ticked = "--for=jsonpath={.status.lastScheduleTime}";
+        let here = ["--namespace", "quickstart"];
+        let wait = ["wait", &schedule, ticked, "--timeout=2m"];
+        self.kubectl(&[&here[..], &wait].concat(), "").await;
+        let get = ["get", &schedule, "-o", "jsonpath={.status.active[*].name}"];
+        let active = self.kubectl(&[&here[..], &get].concat(), "").await;
+        assert!(active.starts_with(&format!("{name}-")), "{active}");
+    }
+
     /// The objects of the quickstart, with the network of this node.
     async fn on_loopback(&self) -> Value {
         let yaml = self.kubectl(&["kustomize", "deploy/quickstart"], "").await;
@@ -159,7 +171,10 @@ async fn the_quickstart_works_by_its_page() {
     let others = "run.run-operator.dev/evaluate\nrun.run-operator.dev/train\n";
     assert_eq!(left, others);
 
-    assert_eq!(quickstart.follow("6. Remove everything").await, 3);
+    assert_eq!(quickstart.follow("6. A schedule").await, 3);
+    quickstart.ticked("tick").await;
+
+    assert_eq!(quickstart.follow("7. Remove everything").await, 4);
     let all = ["get", "crds,namespaces", "-o", "name"];
     let left = quickstart.kubectl(&all, "").await;
     for word in ["run-operator", "quickstart"] {

@@ -1,22 +1,43 @@
 //! `deploy/`: what is rendered from the chart for those who don't use Helm.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use run_operator::service::{AllowList, BaseUrl};
+use test_cluster::Scratch;
 use test_support::root;
 
 use crate::helm::{self, documents, named, of_kind, texts, the};
 use crate::namespace::{DRY_RUN, Space, kubectl};
 
 async fn built(overlay: &str) -> (Space, Vec<Value>) {
+    built_in(&root().join("deploy/kustomize").join(overlay)).await
+}
+
+async fn built_in(directory: &Path) -> (Space, Vec<Value>) {
     let space = Space::new().await;
-    let directory = root().join("deploy/kustomize").join(overlay);
     let directory = directory.display().to_string();
     let yaml = space.kubectl(&["kustomize", &directory], "").unwrap();
     (space, documents(&yaml))
+}
+
+/// An overlay of somebody's own, of one of ours with one of our components.
+async fn built_with(overlay: &str, component: &str) -> (Space, Vec<Value>) {
+    let own = Scratch::new("overlay").unwrap();
+    // From there to ours: it takes no absolute path.
+    let up = "../".repeat(own.path().components().count() - 1);
+    let ours = format!("{up}{}/deploy/kustomize", root().display());
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [format!("{ours}/{overlay}")],
+        "components": [format!("{ours}/components/{component}")],
+    });
+    let file = own.path().join("kustomization.yaml");
+    std::fs::write(file, kustomization.to_string()).unwrap();
+    built_in(own.path()).await
 }
 
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
@@ -112,4 +133,33 @@ async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
     }
     let budget = |objects: &[Value]| the(objects, "PodDisruptionBudget")["spec"].clone();
     assert_eq!(budget(&built), budget(&chart));
+}
+
+/// Proves: I-values
+#[rstest]
+#[case::everywhere("base", "ClusterRole", "schedules.enabled=true")]
+#[case::in_one_namespace(
+    "overlays/namespaced",
+    "Role",
+    "schedules.enabled=true,watchNamespaces={team-a}"
+)]
+#[tokio::test]
+async fn the_component_schedules_has_what_the_chart_makes_of_its_switch(
+    #[case] overlay: &str,
+    #[case] kind: &str,
+    #[case] values: &str,
+) {
+    let (_, built) = built_with(overlay, "schedules").await;
+    let chart = helm::with(values);
+    let rules = |objects: &[Value]| {
+        let rules = named(objects, kind, "run-operator")["rules"].clone();
+        rules.as_array().unwrap().clone()
+    };
+    let (ours, charts) = (rules(&built), rules(&chart));
+    assert_eq!(ours.len(), charts.len());
+    for rule in &charts {
+        assert!(ours.contains(rule), "{rule}");
+    }
+    assert!(helm::args(&chart).contains(&"--schedules"));
+    assert!(helm::args(&built).contains(&"--schedules"));
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::{Api, Resource, ResourceExt};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -40,9 +41,14 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 pub(crate) async fn enqueue_due(ctx: Arc<Context>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = wall();
     loop {
         ticks.tick().await;
-        for (namespace, name) in ctx.schedules.take_due(wall()) {
+        let wall = wall();
+        // A clock that was set back may leave the next tick far ahead, which every schedule then shows.
+        let until = if wall < before { Timestamp::MAX } else { wall };
+        before = wall;
+        for (namespace, name) in ctx.schedules.take_due(until) {
             ctx.enqueue_schedule(&namespace, &name);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{Api, Resource};
 
-use crate::api::schedule::{ActiveRun, Tick};
+use crate::api::schedule::Tick;
 use crate::api::{Run, RunSchedule};
 use crate::clock::wall;
 use crate::controller::{
@@ -14,6 +14,7 @@ use crate::controller::{
     },
     context::Context,
     refused::Refused,
+    state::schedules::Schedules,
 };
 use crate::decide::schedule::{Effect, Outcome, OwnedRun, Source, manifest, owner};
 
@@ -32,7 +33,7 @@ pub(crate) enum EffectError {
 pub(crate) struct Runs<'a> {
     pub(crate) ctx: &'a Context,
     pub(crate) schedule: &'a RunSchedule,
-    /// Nothing is created or tried without one.
+    /// Policy creates and tries nothing without one.
     pub(crate) source: Option<&'a Source>,
     /// Attempts in a row that have failed.
     pub(crate) failures: u32,
@@ -41,24 +42,18 @@ pub(crate) struct Runs<'a> {
 impl Runs<'_> {
     /// Carries out an effect. Returns what its memory has to take in.
     pub(crate) async fn carry_out(&self, effect: &Effect) -> Result<Option<Outcome>, EffectError> {
-        match effect {
-            Effect::Try => match self.source {
-                Some(source) => self.try_out(source).await,
-                None => Ok(None),
-            },
-            Effect::Create(tick) => match self.source {
-                Some(source) => self.create(source, *tick).await,
-                None => Ok(None),
-            },
-            Effect::Read(run) => self.read(run).await,
-            Effect::Find(tick) => self.find(*tick).await,
-            Effect::Cancel(run) => {
+        match (effect, self.source) {
+            (Effect::Try, Some(source)) => self.try_out(source).await,
+            (Effect::Create(tick), Some(source)) => self.create(source, *tick).await,
+            (Effect::Try | Effect::Create(_), None) => Ok(None),
+            (Effect::Look(name), _) => self.look(name).await,
+            (Effect::Cancel(run), _) => {
                 let written = patch::cancel(&self.api(), &version(self.schedule, run)).await;
-                self.changed(run, "spec", written)
+                self.changed(run, "spec", written, Schedules::cancelling)
             }
-            Effect::Delete(run) => {
+            (Effect::Delete(run), _) => {
                 let deleted = patch::delete(&self.api(), &version(self.schedule, run)).await;
-                self.changed(run, "delete", deleted)
+                self.changed(run, "delete", deleted, Schedules::deleting)
             }
         }
     }
@@ -69,7 +64,7 @@ impl Runs<'_> {
     }
 
     async fn try_out(&self, source: &Source) -> Result<Option<Outcome>, EffectError> {
-        let tried = manifest::beside(self.schedule, source).map_err(WriteError::Serialize)?;
+        let tried = manifest::trial(self.schedule, source).map_err(WriteError::Serialize)?;
         match patch::create(&self.api(), &tried, true).await {
             Ok(tried) => Ok(Some(accepted(&tried))),
             Err(error) if can_not_be_tried(&error) => Ok(Some(Outcome::Untried)),
@@ -77,16 +72,16 @@ impl Runs<'_> {
         }
     }
 
-    /// What memory takes in of a Run that was to be cancelled or deleted.
+    /// What memory takes in of a Run that was to be cancelled or deleted. `note`: what the watch has yet to show.
     fn changed(
         &self,
         run: &OwnedRun,
         writes: &'static str,
         written: Result<(), WriteError>,
+        note: fn(&Schedules, &str),
     ) -> Result<Option<Outcome>, EffectError> {
         match written {
-            Ok(()) if writes == "delete" => self.ctx.schedules.deleting(&run.uid),
-            Ok(()) => self.ctx.schedules.cancelling(&run.uid),
+            Ok(()) => note(&self.ctx.schedules, &run.uid),
             // The watch shows it; until then nothing is left to do for it.
             Err(WriteError::Gone) => return Ok(Some(Outcome::Kept(run.uid.clone()))),
             Err(error) => {
@@ -150,30 +145,13 @@ impl Runs<'_> {
         }
     }
 
-    async fn read(&self, listed: &ActiveRun) -> Result<Option<Outcome>, EffectError> {
-        let same = |run: &Maybe<Run>| run.meta().uid.as_deref() == Some(listed.uid.as_str());
-        let found = self.take_in(&listed.name, same).await?;
-        Ok((!found).then(|| Outcome::Gone(listed.uid.clone())))
-    }
-
-    async fn find(&self, tick: Tick) -> Result<Option<Outcome>, EffectError> {
-        let name = manifest::name_of(self.schedule, tick);
-        let found = self.take_in(&name, |_| true).await?;
-        Ok((!found).then_some(Outcome::Absent(tick)))
-    }
-
     /// Takes in a Run that is read live. Without its owner it is no longer this schedule's.
-    async fn take_in(
-        &self,
-        name: &str,
-        is: impl Fn(&Maybe<Run>) -> bool,
-    ) -> Result<bool, ListError> {
+    async fn look(&self, name: &str) -> Result<Option<Outcome>, EffectError> {
         let found = apiserver::read_named(&self.api(), name, TIMEOUT).await?;
-        let found = found.filter(|run| is(run) && self.owns(run));
-        if let Some(run) = &found {
-            self.ctx.schedules.answered(run);
+        if let Some(run) = found.filter(|run| self.owns(run)) {
+            self.ctx.schedules.answered(&run);
         }
-        Ok(found.is_some())
+        Ok(Some(Outcome::Looked(name.to_owned())))
     }
 
     fn owns(&self, run: &Maybe<Run>) -> bool {

@@ -195,12 +195,12 @@ impl Schedules {
         due.collect()
     }
 
-    /// Forgets the schedules that no longer exist and have no Runs.
-    pub fn forget_all_but(&self, exists: impl Fn(&Name) -> bool) {
+    /// Forgets the schedules that no longer exist, by uid and name, and have no Runs.
+    pub fn forget_all_but(&self, exists: impl Fn(&str, &Name) -> bool) {
         let mut table = lock(&self.0);
         table
             .schedules
-            .retain(|_, entry| !entry.runs.is_empty() || exists(&entry.name));
+            .retain(|uid, entry| !entry.runs.is_empty() || exists(uid, &entry.name));
     }
 }
 

@@ -73,20 +73,26 @@ pub fn of_tick(
     Ok(manifest)
 }
 
-/// A Run beside the schedule's ticks, with a random name and without a key of its own. It doesn't hold up a deletion of
-/// the schedule in the foreground: that takes a permission that who triggers it may lack.
-pub fn beside(schedule: &RunSchedule, source: &Source) -> serde_json::Result<Manifest> {
+/// What a trial creates: the Run of any tick, with a random name and without a key of its own.
+pub fn trial(schedule: &RunSchedule, source: &Source) -> serde_json::Result<Manifest> {
     let mut manifest = owned(schedule, source)?;
+    manifest.metadata.generate_name = Some(format!("{}-", schedule.name_any()));
+    Ok(manifest)
+}
+
+/// A Run beside the schedule's ticks. It doesn't hold up a deletion of the schedule in the foreground: that takes a
+/// permission that who triggers it may lack.
+pub fn beside(schedule: &RunSchedule, source: &Source) -> serde_json::Result<Manifest> {
+    let mut manifest = trial(schedule, source)?;
     for owner in manifest.metadata.owner_references.iter_mut().flatten() {
         owner.block_owner_deletion = None;
     }
-    manifest.metadata.generate_name = Some(format!("{}-", schedule.name_any()));
     Ok(manifest)
 }
 
 /// A Run of a template that no schedule owns.
 pub fn of_template(source: &Source) -> serde_json::Result<Manifest> {
-    let Source { body, template } = source;
+    let Source { body, template, .. } = source;
     let metadata = &body.metadata;
     let mut annotations = metadata.annotations.clone();
     if let Some((name, generation)) = template {

@@ -18,7 +18,7 @@ mod turn;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::api::schedule::{ActiveRun, Tick};
+use crate::api::schedule::Tick;
 use crate::api::{ConditionType as Type, Reason, RunSchedule, RunScheduleStatus};
 
 use super::conditions::{Why, set_condition};
@@ -36,16 +36,14 @@ pub struct Memory {
     accepted: Option<Version>,
     /// The API server refuses the Run that these versions yield, or its name is taken; tried again then, by process time.
     refused: Option<(Version, Why, Timestamp)>,
-    /// uids of Runs that no longer exist, by a live read.
-    gone: Vec<String>,
     /// uids of Runs that can't be cancelled or deleted; tried again then, by process time.
     kept: Vec<(String, Timestamp)>,
-    /// A tick that has no Run, by a live read, and the schedule's resourceVersion at that time.
-    absent: Option<(Tick, Option<String>)>,
+    /// Name of a Run that was read live, and the schedule's resourceVersion at that time: it is known since, or doesn't exist.
+    looked: Option<(String, Option<String>)>,
 }
 
-/// Generations of the schedule and of its `RunTemplate`.
-type Version = (i64, Option<i64>);
+/// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
+type Version = (i64, Option<i64>, Option<String>);
 
 pub struct Inputs<'a> {
     pub schedule: &'a RunSchedule,
@@ -63,10 +61,9 @@ pub enum Effect {
     /// Has the API server check the Run that the template yields, without creating it.
     Try,
     Create(Tick),
-    /// Reads a Run that the status lists and the watch lacks.
-    Read(ActiveRun),
-    /// Looks for the Run of a tick that is given up: its creation may have been carried out without an answer.
-    Find(Tick),
+    /// Reads a Run that may exist and that the watch lacks, by its name: one that the status lists, or that of a tick which
+    /// is given up, since its creation may have been carried out without an answer.
+    Look(String),
     /// Sets `cancel: true`.
     Cancel(OwnedRun),
     /// Of one that has ended: the history is full.
@@ -85,10 +82,8 @@ pub enum Outcome {
     Kept(String),
     /// Another object has the name.
     Taken(String),
-    /// The Run with this uid no longer exists.
-    Gone(String),
-    /// This tick has no Run.
-    Absent(Tick),
+    /// The Run of this name was taken in, or doesn't exist.
+    Looked(String),
 }
 
 #[derive(Debug, PartialEq)]
@@ -109,7 +104,8 @@ impl Inputs<'_> {
         let source = self.source.as_ref().ok();
         let template = source.and_then(|source| source.template.as_ref());
         let generation = self.schedule.metadata.generation.unwrap_or_default();
-        (generation, template.map(|(_, generation)| *generation))
+        let uid = source.and_then(|source| source.uid.clone());
+        (generation, template.map(|(_, generation)| *generation), uid)
     }
 
     fn run_of(&self, tick: Tick) -> Option<&OwnedRun> {
@@ -120,11 +116,17 @@ impl Inputs<'_> {
         self.runs.iter().any(|run| run.uid == uid)
     }
 
+    fn looked(&self, name: &str) -> bool {
+        let looked = self.memory.looked.as_ref();
+        looked.is_some_and(|(of, at)| of == name && *at == self.schedule.resource_version())
+    }
+
     /// The memory with what became of an effect at `now`.
     pub fn record(&self, outcome: Outcome, now: Timestamp) -> Memory {
         let mut memory = self.memory.clone();
         let (version, until) = (self.version(), later(now, AFTER_REFUSAL));
-        let refused = |reason, message: String| Some((version, Why::new(reason, message), until));
+        let refused =
+            |reason, message: String| Some((self.version(), Why::new(reason, message), until));
         match outcome {
             Outcome::Accepted => {
                 memory.accepted = Some(version);
@@ -151,15 +153,7 @@ impl Inputs<'_> {
                 );
                 memory.refused = refused(Reason::NameTaken, message);
             }
-            Outcome::Gone(uid) => {
-                let status = self.schedule.status.as_ref();
-                let listed = |uid: &String| {
-                    status.is_some_and(|status| status.active.iter().any(|run| run.uid == *uid))
-                };
-                memory.gone.retain(listed);
-                memory.gone.push(uid);
-            }
-            Outcome::Absent(tick) => memory.absent = Some((tick, self.schedule.resource_version())),
+            Outcome::Looked(name) => memory.looked = Some((name, self.schedule.resource_version())),
         }
         memory
     }

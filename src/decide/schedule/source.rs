@@ -19,6 +19,8 @@ pub struct Source {
     pub body: TemplateBody,
     /// Name and generation of the `RunTemplate`.
     pub template: Option<(String, i64)>,
+    /// Its uid.
+    pub uid: Option<String>,
 }
 
 impl Source {
@@ -31,6 +33,7 @@ impl Source {
         Ok(Self {
             body: expand(&template.spec, given)?,
             template: Some((template.name_any(), generation)),
+            uid: template.uid(),
         })
     }
 }
@@ -43,6 +46,7 @@ pub fn source(schedule: &RunSchedule, template: Option<&RunTemplate>) -> Result<
         return Ok(Source {
             body,
             template: None,
+            uid: None,
         });
     }
     let name = spec

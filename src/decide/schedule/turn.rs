@@ -15,7 +15,12 @@ use super::calendar::Calendar;
 use super::manifest::name_of;
 use super::{Decision, Effect, Inputs, OwnedRun, Version, runs};
 
+/// A time that lies further ahead of the clock is from one that was wrong: from the present one no tick comes so soon.
+const SKEW: SignedDuration = SignedDuration::from_hours(24);
 const SCHEDULED: &str = "A Run is created at each time of spec.schedules.";
+const SKEWED: &str = "The latest tick, or status.inForce.since, is more than a day ahead of the operator's clock, and no tick \
+     comes until then. Correct the clock. If it is right and was ahead before, delete this schedule with \
+     --cascade=orphan and create it under another name.";
 const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to create Runs from then on.";
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
@@ -73,14 +78,29 @@ impl Turn<'_> {
         // What is shown and done waits for the trial, once for each version, and for the look at a tick that is
         // given up.
         let trial = (verdict.is_ok() && !self.accepted()).then_some(Effect::Try);
-        if let Some(first) = trial.or_else(|| self.doubted().map(Effect::Find)) {
+        if let Some(first) = trial.or_else(|| self.doubted().map(Effect::Look)) {
             self.next.status = self.stored.clone();
             self.next.events.clear();
             self.next.effect = Some(first);
             return;
         }
-        self.show(&verdict);
+        let shown = verdict.clone().and_then(|()| self.ticks_come());
+        self.show(&shown);
         self.choose_effect(&verdict);
+    }
+
+    /// What a clock that was far ahead has stored keeps every tick away until then.
+    fn ticks_come(&mut self) -> Result<(), Why> {
+        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
+        let from = since.and(self.latest_tick().max(since));
+        let soon = from.and_then(|from| from.checked_sub(SKEW).ok());
+        match soon.filter(|soon| *soon > self.inputs.wall) {
+            None => Ok(()),
+            Some(soon) => {
+                self.next.due = self.next.due.into_iter().chain([soon]).min();
+                Err(Why::new(Reason::ClockSkew, SKEWED))
+            }
+        }
     }
 
     /// Of what the tick needs, what can be done: nothing of it while its Run could not be created.
@@ -118,13 +138,12 @@ impl Turn<'_> {
     /// Whether the API server takes the Runs of these versions. After a start, what the status says.
     fn accepted(&self) -> bool {
         let version = self.inputs.version();
-        let shown = (
-            self.stored.observed_generation,
-            self.stored.template_generation,
-        );
-        self.inputs.memory.accepted == Some(version)
-            || shown == (Some(version.0), version.1)
-                && is_true(&self.stored.conditions, Type::Ready)
+        let stored = self.stored;
+        let shown = (stored.observed_generation, stored.template_generation)
+            == (Some(version.0), version.1);
+        let shown = shown && is_true(&stored.conditions, Type::Ready);
+        shown && self.inputs.memory.accepted.is_none()
+            || self.inputs.memory.accepted == Some(version)
     }
 
     fn verdict(&self, wrong: Option<String>) -> Result<(), Why> {
@@ -160,18 +179,18 @@ impl Turn<'_> {
         self.stored
             .active
             .iter()
-            .filter(|run| !inputs.knows(&run.uid) && !inputs.memory.gone.contains(&run.uid))
+            .filter(|run| !inputs.knows(&run.uid) && !inputs.looked(&run.name))
     }
 
-    /// The tick that is given up and may have a Run all the same, which no watch has shown yet.
-    fn doubted(&self) -> Option<Tick> {
+    /// The name of the Run that a tick which is given up may have all the same, and that no watch has shown yet.
+    fn doubted(&self) -> Option<String> {
         let inputs = self.inputs;
         let pending = self.stored.pending_tick.as_ref()?;
         let tick = Tick::from(pending);
         let given_up = self.next.status.pending_tick.as_ref() != Some(pending);
-        let absent = Some((tick, inputs.schedule.resource_version()));
-        let known = inputs.run_of(tick).is_some() || inputs.memory.absent == absent;
-        (given_up && !known).then_some(tick)
+        let name = name_of(inputs.schedule, tick);
+        let known = inputs.run_of(tick).is_some() || inputs.looked(&name);
+        (given_up && !known).then_some(name)
     }
 
     /// The tick that was begun, if it has its Run now.
@@ -206,15 +225,7 @@ impl Turn<'_> {
             self.give_up(tick, EventReason::TickSkipped, "The schedule was changed");
         }
         let mut pending = self.pending();
-        let last = self.next.status.last_schedule_time.as_ref();
-        let before = [last.map(|time| time.0), pending.map(|tick| tick.at)];
-        // Where the status was lost, its Runs show the ticks that had one.
-        let had = self.inputs.runs.iter().filter_map(|run| Some(run.tick?.at));
-        let after = before
-            .into_iter()
-            .flatten()
-            .chain(had)
-            .fold(since, Timestamp::max);
+        let after = self.latest_tick().max(Some(since)).unwrap_or(since);
         let wall = self.inputs.wall;
         if let Some(at) = calendar.latest(after, wall) {
             if let Some(earlier) = pending.filter(|tick| tick.attempt == 1) {
@@ -260,16 +271,26 @@ impl Turn<'_> {
         self.next.due = due;
     }
 
+    /// The latest tick that was begun or dealt with. Where the status was lost, its Runs show the ticks that had one.
+    fn latest_tick(&self) -> Option<Timestamp> {
+        let last = self.next.status.last_schedule_time.as_ref();
+        let begun = [last.map(|time| time.0), self.pending().map(|tick| tick.at)];
+        let had = self.inputs.runs.iter().filter_map(|run| Some(run.tick?.at));
+        begun.into_iter().flatten().chain(had).max()
+    }
+
     /// Records the schedule in force. Returns since when its ticks count.
     fn put_in_force(&mut self) -> Timestamp {
         let spec = &self.inputs.schedule.spec;
         let same =
             |now: &&InForce| now.schedules == spec.schedules && now.time_zone == spec.time_zone;
+        let created = self.inputs.schedule.creation_timestamp();
         if let Some(now) = self.stored.in_force.as_ref().filter(same) {
-            return now.since.0;
+            // The status of a backup is older than the object, whose keys are others.
+            return created.map_or(now.since.0, |created| created.0.max(now.since.0));
         }
         let new = self.stored.observed_generation.is_none_or(|seen| seen < 0);
-        let created = self.inputs.schedule.creation_timestamp().filter(|_| new);
+        let created = created.filter(|_| new);
         let since = created.unwrap_or_else(|| whole_seconds(self.inputs.wall));
         let at = since.0;
         self.next.status.in_force = Some(InForce {
@@ -357,7 +378,7 @@ impl Turn<'_> {
     }
 
     fn show(&mut self, verdict: &Result<(), Why>) {
-        let (generation, template) = self.inputs.version();
+        let (generation, template, _) = self.inputs.version();
         let suspended = self.inputs.schedule.spec.suspended();
         let status = &mut self.next.status;
         status.observed_generation = Some(generation);
@@ -384,7 +405,7 @@ impl Turn<'_> {
 
     fn housekeeping(&self) -> Option<Effect> {
         if let Some(unseen) = self.unseen().next() {
-            return Some(Effect::Read(unseen.clone()));
+            return Some(Effect::Look(unseen.name.clone()));
         }
         let kept = self.counts_attempts();
         runs::beyond(self.inputs.runs, self.inputs.schedule.spec.history())

@@ -21,6 +21,8 @@ pub struct Serving {
     pub audited_bodies: bool,
     /// The older version, such as `1.34`, that it behaves as.
     pub emulated: Option<&'static str>,
+    /// A further admission plugin.
+    pub admission: Option<&'static str>,
 }
 
 /// The files and ports of one control plane. They outlive a restart of the API server.
@@ -29,7 +31,7 @@ pub struct Layout {
     directory: PathBuf,
     etcd_port: u16,
     api_port: u16,
-    emulated: Option<&'static str>,
+    serving: Serving,
 }
 
 impl Layout {
@@ -39,7 +41,7 @@ impl Layout {
             directory: directory.to_owned(),
             etcd_port: free_port()?,
             api_port: free_port()?,
-            emulated: serving.emulated,
+            serving,
         };
         let token = uuid::Uuid::new_v4().simple().to_string();
         let users = format!("{token},admin,admin,\"system:masters\"\n");
@@ -113,8 +115,11 @@ impl Layout {
             // MB; one file, or counts would lose what is in the older ones.
             .arg("--audit-log-maxsize=100000")
             .arg("--profiling=false");
-        if let Some(version) = self.emulated {
+        if let Some(version) = self.serving.emulated {
             command.arg(format!("--emulated-version={version}"));
+        }
+        if let Some(plugin) = self.serving.admission {
+            command.arg(format!("--enable-admission-plugins={plugin}"));
         }
         command
     }

@@ -107,6 +107,15 @@ impl ControlPlane {
         Self::start_serving(Options::default(), serving).await
     }
 
+    /// One with a further admission plugin, such as `OwnerReferencesPermissionEnforcement`.
+    pub async fn start_with_admission(plugin: &'static str) -> Result<Self, Error> {
+        let serving = Serving {
+            admission: Some(plugin),
+            ..Serving::default()
+        };
+        Self::start_serving(Options::default(), serving).await
+    }
+
     async fn start_serving(options: Options, serving: Serving) -> Result<Self, Error> {
         let binaries = blocking(move || Binaries::find_or_build(&options.tools())).await?;
         let mut attempt = 1;

@@ -24,7 +24,9 @@ pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
 pub(crate) use operator::{Operator, Recipe};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
-pub(crate) use planes::{Plane, audited_control_plane, own_control_plane};
+pub(crate) use planes::{
+    Plane, audited_control_plane, own_control_plane, owner_checking_control_plane,
+};
 pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
 pub(crate) use service::{Service, TOKEN, active_at_creates};
 pub(crate) use test_support::says;

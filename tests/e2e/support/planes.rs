@@ -114,6 +114,13 @@ pub(crate) async fn audited_control_plane() -> &'static ControlPlane {
     kept(ControlPlane::start_with_audited_bodies().await.unwrap()).await
 }
 
+/// The same, whose API server checks that who names an owner with `blockOwnerDeletion` may hold that up, as that of
+/// `OpenShift` does.
+pub(crate) async fn owner_checking_control_plane() -> &'static ControlPlane {
+    let plugin = "OwnerReferencesPermissionEnforcement";
+    kept(ControlPlane::start_with_admission(plugin).await.unwrap()).await
+}
+
 async fn started(options: Options) -> &'static ControlPlane {
     kept(ControlPlane::start(options).await.unwrap()).await
 }

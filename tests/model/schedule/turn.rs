@@ -104,14 +104,7 @@ pub(crate) fn turn(policy: &Policy, s: &mut State, slot: usize, heard: bool) {
         None => {}
         Some(Effect::Try) => turn.record(Outcome::Accepted),
         Some(Effect::Create(tick)) => turn.create(*tick),
-        Some(Effect::Read(run)) => {
-            let uid = run.uid.parse().unwrap();
-            turn.reads(turn.object(uid), Outcome::Gone(run.uid.clone()));
-        }
-        Some(Effect::Find(tick)) => {
-            let found = turn.s.objects.iter().find(|o| o.tick == *tick).copied();
-            turn.reads(found, Outcome::Absent(*tick));
-        }
+        Some(Effect::Look(name)) => turn.look(name),
         Some(Effect::Cancel(run)) => turn.cancel(run.uid.parse().unwrap()),
         Some(Effect::Delete(run)) => turn.delete(run.uid.parse().unwrap()),
     }
@@ -159,12 +152,14 @@ impl Turn<'_> {
     }
 
     /// The process hears of a Run, or that there is none.
-    fn reads(&mut self, found: Option<Object>, otherwise: Outcome) {
-        match found {
-            Some(object) if self.heard => self.proc().put(object),
-            Some(_) => {}
-            None => self.record(otherwise),
+    fn look(&mut self, name: &str) {
+        let schedule = &self.view.schedule;
+        let mut objects = self.s.objects.iter();
+        let found = objects.find(|object| manifest::name_of(schedule, object.tick) == name);
+        if let Some(object) = found.copied().filter(|_| self.heard) {
+            self.proc().put(object);
         }
+        self.record(Outcome::Looked(name.to_owned()));
     }
 
     fn create(&mut self, tick: Tick) {

@@ -1,10 +1,11 @@
 //! What is wrong with a schedule or its template shows at once, and stops nothing once it is mended.
 
 use rstest::rstest;
+use run_operator::api::conditions::whole_seconds;
 use run_operator::api::{EventReason, RunTemplate};
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{World, time};
 
 fn train(parameters: &Value, spec: &Value) -> RunTemplate {
     let mut full =
@@ -127,6 +128,30 @@ fn a_template_that_the_api_server_refuses_is_stalled_before_any_tick_and_resumes
     assert_eq!(world.at("01:00:00").log(), "created 0100");
 }
 
+/// Its generation is the same, and nothing else of the first is in force.
+/// Proves: P-template
+#[test]
+fn a_template_that_is_created_again_is_tried_anew() {
+    let mut world = World::unseen("00:30:00", &using(&json!({"epochs": "10"})));
+    let create = |world: &mut World, uid: &str| {
+        let mut template = train(&epochs(), &json!({}));
+        template.metadata.uid = Some(uid.to_owned());
+        world.template = Some(template);
+        world.turns();
+    };
+    create(&mut world, "first");
+    assert_eq!(world.stalled(), None);
+    world.template = None;
+    world.refusal = Some("denied by a policy");
+    world.turns();
+    create(&mut world, "second");
+    let message = "The API server refuses the Run of this template: denied by a policy";
+    assert_stalled(&world, "TemplateRefused", message);
+    world.refusal = None;
+    create(&mut world, "third");
+    assert_eq!(world.stalled(), None);
+}
+
 /// A policy of the cluster may have changed, which no object shows.
 /// Proves: P-template
 #[test]
@@ -172,4 +197,26 @@ fn a_name_that_is_taken_is_told_and_tried_again() {
     assert_eq!(world.at("01:00:59").log(), "");
     assert_eq!(world.at("01:01:00").log(), "created 0100");
     assert_eq!(world.stalled(), None);
+}
+
+/// Until the clock has come within a day of it.
+/// Proves: P-schedule-time
+#[rstest]
+fn a_time_that_a_clock_far_ahead_has_stored_is_told(#[values(true, false)] ticked: bool) {
+    let mut world = World::new(&json!({}));
+    let ahead = whole_seconds("2026-12-01T01:30:00Z".parse().unwrap());
+    let status = world.schedule.status.as_mut().unwrap();
+    if ticked {
+        status.last_schedule_time = Some(ahead);
+    } else {
+        status.in_force.as_mut().unwrap().since = ahead;
+    }
+    assert_eq!(world.at("01:00:00").log(), "");
+    let message =
+        "The latest tick, or status.inForce.since, is more than a day ahead of the operator's";
+    assert_stalled(&world, "ClockSkew", message);
+    assert_eq!(world.due, Some(time("01:30:00")));
+    world.at("01:30:00");
+    assert_eq!(world.stalled(), None);
+    assert_eq!(world.ready(), ("True".to_owned(), "Scheduled".to_owned()));
 }

@@ -5,7 +5,7 @@ mod bad_input;
 mod world;
 
 use rstest::rstest;
-use run_operator::api::{ConditionType, Phase, Reason, names};
+use run_operator::api::{ConditionType, Phase, Reason, conditions::whole_seconds, names};
 use serde_json::{Value, json};
 
 use world::{World, time};
@@ -373,6 +373,26 @@ fn an_edited_schedule_counts_from_the_change_on(
     assert!(rest.starts_with(&format!(", {then}")), "{log}");
 }
 
+/// The minute is in the new schedule as well.
+/// Proves: P-schedule-time
+#[rstest]
+#[case::its_run_was_created("01:00:00", "created 0100")]
+#[case::nobody_has_seen_it("00:59:59", "")]
+fn an_edit_within_the_minute_of_a_tick_repeats_and_replays_nothing(
+    #[case] seen: &str,
+    #[case] at_once: &str,
+) {
+    let mut world = World::new(&json!({"catchUp": "Latest", "concurrencyPolicy": "Allow"}));
+    world.at(seen).clock_shows("01:00:00");
+    for schedule in ["0,30 * * * *", HOUR, "0,30 * * * *"] {
+        world.edit(&json!({"schedules": [schedule]}));
+    }
+    assert_eq!(world.at("01:00:59").log(), at_once);
+    world.at("01:30:00");
+    assert_eq!(world.names().last().unwrap(), "0130");
+    assert_eq!(world.log().matches("created").count(), world.names().len());
+}
+
 /// Proves: P-schedule-time
 #[test]
 fn a_clock_that_steps_back_repeats_no_tick() {
@@ -397,6 +417,19 @@ fn a_lost_status_repeats_no_tick_that_has_its_run() {
     assert_eq!(world.at("01:01:00").log(), "created 0100");
     assert_eq!(world.status().active.len(), 1);
     assert_eq!(world.at("02:00:00").log(), "created 0100, skipped 0200");
+}
+
+/// Its keys are those of another uid, so that the tick would be a second run.
+/// Proves: P-schedule
+#[test]
+fn a_status_from_a_backup_begins_no_tick_before_the_objects_creation() {
+    let mut world = World::new(&json!({"catchUp": "Latest"}));
+    world.clock_shows("01:00:00");
+    assert!(world.turn(), "the tick is begun");
+    world.schedule.metadata.creation_timestamp = Some(whole_seconds(time("02:30:00")));
+    world.restart();
+    assert_eq!(world.at("02:30:30").log(), "skipped 0100");
+    assert_eq!(world.at("03:00:00").log(), "skipped 0100, created 0300");
 }
 
 /// Proves: P-schedule-time

@@ -216,20 +216,11 @@ impl World {
         match effect {
             Effect::Try => Some(self.refused().unwrap_or(Outcome::Accepted)),
             Effect::Create(tick) => Some(self.create(*tick, source.unwrap())),
-            Effect::Find(tick) => {
-                let name = manifest::name_of(&self.schedule, *tick);
-                let found = self.runs.iter().find(|run| run.name_any() == name);
+            Effect::Look(name) => {
+                let found = self.runs.iter().find(|run| run.name_any() == *name);
                 let found = found.and_then(Run::uid);
                 self.hidden.retain(|uid| Some(uid) != found.as_ref());
-                found.is_none().then_some(Outcome::Absent(*tick))
-            }
-            Effect::Read(listed) => {
-                self.hidden.retain(|uid| *uid != listed.uid);
-                let exists = self
-                    .runs
-                    .iter()
-                    .any(|run| run.uid().as_ref() == Some(&listed.uid));
-                (!exists).then(|| Outcome::Gone(listed.uid.clone()))
+                Some(Outcome::Looked(name.clone()))
             }
             Effect::Cancel(run) => {
                 self.log.push(format!("cancelled {}", short(&run.name)));

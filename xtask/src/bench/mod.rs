@@ -13,6 +13,7 @@ mod load;
 mod observer;
 mod operator;
 mod queue;
+mod schedules;
 mod soak;
 mod stage;
 mod table;
@@ -31,7 +32,7 @@ const TAKEN: &str = "Time that the machine's host took from its cores meanwhile"
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Smaller numbers: eight minutes in all.
+    /// Smaller numbers: eleven minutes in all.
     #[arg(long)]
     quick: bool,
 
@@ -51,6 +52,8 @@ enum Part {
     Active,
     /// Many Runs that wait for a slot of their Workspace.
     Queue,
+    /// Many schedules of one minute.
+    Schedules,
     /// Many Runs that have ended, at a start.
     Finished,
     /// The same, when a standby takes over.
@@ -72,6 +75,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
                     Part::Latency => latency::measure(options.quick).await?,
                     Part::Active => active::measure(options.quick).await?,
                     Part::Queue => queue::measure(options.quick).await?,
+                    Part::Schedules => schedules::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
                     Part::Takeover => takeover::measure(options.quick).await?,
                     Part::Soak => soak::measure(options.quick).await?,

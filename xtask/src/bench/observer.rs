@@ -49,6 +49,8 @@ struct Status {
 #[derive(Default)]
 pub(super) struct Life {
     pub(super) name: String,
+    /// The time at which it was seen first.
+    pub(super) first: Option<Timestamp>,
     /// The time at which each of the service's states was first in the status.
     pub(super) states: HashMap<String, Timestamp>,
     /// The run has ended, and the operator's finalizer is gone.
@@ -145,6 +147,7 @@ async fn follow(
 fn note(lives: &mut Lives, run: Seen) {
     let life = lives.entry(run.metadata.uid).or_default();
     life.name = run.metadata.name;
+    life.first.get_or_insert_with(wall);
     if let Some(state) = run.status.state {
         life.states.entry(state).or_insert_with(wall);
     }
