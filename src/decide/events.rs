@@ -94,6 +94,15 @@ impl EventDraft {
         )
     }
 
+    /// The service names a page of the run that the status doesn't link to.
+    pub(crate) fn console_url_refused(address: &str) -> Self {
+        let address = escaped(address, MAX_ID);
+        let message = format!(
+            "The service names {address:?} as the page of the run in its console. It is not shown: it must be an https URL without a user name, in 2,048 bytes, at an origin of the operator's --console-origin."
+        );
+        Self::new(EventReason::ConsoleURLRefused, ONCE, message)
+    }
+
     fn since(self, since: Option<&Time>) -> Self {
         let since = since.map(|time| time.0);
         Self { since, ..self }
