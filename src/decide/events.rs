@@ -13,6 +13,7 @@ use crate::api::{
     WorkspaceStatus,
     conditions::{find, is_true},
     contract::StateClass,
+    limits::MAX_CONSOLE_URL,
 };
 use crate::decide::{
     delays::{RECENT, later},
@@ -98,7 +99,7 @@ impl EventDraft {
     pub(crate) fn console_url_refused(address: &str) -> Self {
         let address = escaped(address, MAX_ID);
         let message = format!(
-            "The service names {address:?} as the page of the run in its console. It is not shown: it must be an https URL without a user name, in 2,048 bytes, at an origin of the operator's --console-origin."
+            "The service names {address:?} as the page of the run in its console. It is not shown: it must be an https URL without a user name, of at most {MAX_CONSOLE_URL} bytes, at an origin of the operator's --console-origin."
         );
         Self::new(EventReason::ConsoleURLRefused, ONCE, message)
     }
