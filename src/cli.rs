@@ -109,6 +109,17 @@ pub struct ControllerArgs {
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,
 
+    /// An origin of the service's console, such as `https://console.example.com`: a Run's status links to no other.
+    /// Repeatable.
+    #[arg(
+        long = "console-origin",
+        env = "RUN_OPERATOR_CONSOLE_ORIGIN",
+        value_delimiter = ',',
+        value_parser = given,
+        value_name = "URL"
+    )]
+    pub console_origins: Vec<String>,
+
     /// A namespace to watch; all, if unset. Repeatable.
     #[arg(
         long = "namespace",

@@ -88,6 +88,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
             poll_min: Duration::from_secs(2),
             poll_max: Duration::from_mins(1),
             service_events: true,
+            console_origins: crate::decide::console::ConsoleOrigins::default(),
         },
         now,
         wall: now,

@@ -1,6 +1,7 @@
 //! The commands and flags, named and meant as kubectl's.
 
 mod contract;
+mod open;
 mod output;
 mod schedules;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use contract::{
     ConnectionArgs, ContractCheckArgs, ContractCommand, ContractDiffArgs, ContractFileArgs,
     ContractInitArgs, TrialArgs,
 };
+pub use open::OpenArgs;
 pub use output::{Completes, CompletionArgs, FIRST, ListFormat, ObjectFormat, ReportFormat};
 pub use schedules::{RerunArgs, ScheduleCommand, ScheduleListArgs, ScheduleNameArgs, Subject};
 
@@ -107,6 +109,11 @@ pub enum Command {
     /// what you may not read it says so, and shows what the Run's own status has. Names the `RunSchedule` and the
     /// `RunTemplate` that the Run is from. A `RunSchedule` is named as in `why schedule/nightly`.
     Why(WhyArgs),
+    /// Prints the address of the run's page in the service's console, and opens it in the browser.
+    ///
+    /// It is in the status if the operator's contract file says where the service's answers have it
+    /// (`run.consoleURLPointers`), and its origin is allowed (`--console-origin`).
+    Open(OpenArgs),
     /// Prints the service's events of a Run, as its status keeps them: the last ten.
     Events(EventsArgs),
     /// Waits for Runs. Nothing is polled; a Run that is deleted and created again is another one.

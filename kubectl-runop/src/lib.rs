@@ -7,6 +7,7 @@ mod change;
 mod cluster;
 mod complete;
 mod contract;
+mod details;
 mod doctor;
 mod error;
 mod explain;
@@ -89,6 +90,7 @@ async fn run(cli: Cli) -> Result<End, ToolError> {
         Command::Rerun(args) => rerun::run(&cluster, &args).await,
         Command::List(args) => list::run(&cluster, &args).await,
         Command::Why(args) => why::run(&cluster, &args).await,
+        Command::Open(args) => details::open(&cluster, &args).await,
         Command::Events(args) => wait::events(&cluster, &args).await,
         Command::Wait(args) => wait::run(&cluster, &args).await,
         Command::Cancel(args) => change::run(&cluster, &args, change::cancel).await,

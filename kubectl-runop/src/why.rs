@@ -23,6 +23,7 @@ use run_operator::decide::choice::{self, Choice};
 
 use crate::args::{Subject, WhyArgs};
 use crate::cluster::Cluster;
+use crate::details;
 use crate::error::{End, ToolError};
 use crate::explain::{between, retry_is_pointless, summary};
 use crate::print;
@@ -44,6 +45,9 @@ struct Explanation {
     /// The schedule and the template that the Run is from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     origins: Vec<String>,
+    /// What the service says of the run beside its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<String>,
     /// The causes, each that of the one before it.
     causes: Vec<Cause>,
     /// What to do; none if nothing is to be done.
@@ -283,6 +287,7 @@ fn explain(
         return Explanation {
             summary: summary(run, now),
             origins: schedules::origins(&run.metadata),
+            details: Vec::new(),
             causes: vec![Cause::new(None, message)],
             remedy: Some(OF_ANOTHER.to_owned()),
             retry: false,
@@ -318,6 +323,7 @@ fn explain(
     Explanation {
         summary: summary(run, now),
         origins: schedules::origins(&run.metadata),
+        details: details::lines(run, now),
         causes,
         remedy: match run.phase() {
             _ if is_unwritten => remedy::plain(Reason::WriteRefused),
@@ -409,6 +415,7 @@ fn error_line(error: &LastError, now: Timestamp) -> String {
 fn text(cluster: &Cluster, run: &Run, explanation: &Explanation) -> String {
     let mut lines = vec![explanation.summary.clone()];
     lines.extend(explanation.origins.iter().cloned());
+    lines.extend(explanation.details.iter().cloned());
     let causes = explanation.causes.iter().enumerate();
     lines.extend(causes.map(|(depth, cause)| format!("{}└ {}", "  ".repeat(depth), cause.line())));
     lines.push(match &explanation.remedy {

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+mod details;
 mod overlay;
 mod profile;
 
+pub use details::{RunDetails, first_of};
+pub use overlay::{List, ResultPointers};
 pub use profile::{
-    API_VERSION, BUILTIN, CodeClass, ContractError, KIND, Limits, List, Profile, StateClass,
-    Timeouts,
+    API_VERSION, BUILTIN, CodeClass, ContractError, KIND, Limits, Profile, StateClass, Timeouts,
 };
 
 use overlay::Overlay;
@@ -96,11 +98,28 @@ impl Contract {
         text_at(answer, &self.profile.version.pointers)
     }
 
-    /// The pointers by which an answer about a run is read.
+    /// The pointers without which an answer about a run can't be read.
     pub fn run_pointers(&self) -> impl Iterator<Item = &str> {
         let run = &self.profile.run;
         let all = run.id_pointers.iter().chain(run.state_pointers.iter());
         all.map(String::as_str)
+    }
+
+    /// Those to what an answer about a run says beside: without these it is read all the same.
+    pub fn detail_pointers(&self) -> impl Iterator<Item = &str> {
+        let lists = self.profile.run.details();
+        lists.flat_map(|(_, pointers)| pointers.iter().map(String::as_str))
+    }
+
+    /// What an answer about a run says beside its id and state; `None` if nothing. `shown` makes a text fit to be shown, in
+    /// so many bytes.
+    pub fn run_details_of(
+        &self,
+        answer: &RawValue,
+        shown: impl Fn(&str, usize) -> String,
+    ) -> Option<Box<RunDetails>> {
+        let details = self.profile.run.read_details(answer, shown);
+        (details != RunDetails::default()).then(|| Box::new(details))
     }
 
     pub fn run_id_of(&self, answer: &RawValue) -> Option<String> {
@@ -179,6 +198,7 @@ pub fn first_at<'a>(document: &RawValue, pointers: &'a [String]) -> Option<(&'a 
     found.find_map(|(pointer, text)| Some((pointer, text?)))
 }
 
+/// The text of a non-empty string or of a number.
 fn text(value: &RawValue) -> Option<String> {
     match value.get().as_bytes().first()? {
         b'"' => serde_json::from_str::<String>(value.get())

@@ -54,6 +54,8 @@ event_reasons! {
     DeadlineExceeded: Warning, Cancel,
     RunNotFound: Warning, Mirror,
     UnmappedState: Warning, Mirror,
+    /// The address of the run's page is at no origin of `--console-origin`.
+    ConsoleURLRefused: Warning, Mirror,
     /// The API server refuses what the operator writes.
     WriteRefused: Warning, Write,
     /// The finalizer is removed and the run continues.

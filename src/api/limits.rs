@@ -42,6 +42,18 @@ pub const MAX_MESSAGE: usize = 1024;
 pub const MAX_SERVICE_VERSION: usize = 256;
 /// The workspace record.
 pub const MAX_RECORD: usize = 1024;
+/// Results of a run that the contract file can name.
+pub const MAX_RESULTS: usize = 16;
+/// A result's name.
+pub const MAX_RESULT_NAME: usize = 63;
+/// A result, as far as all of them have room.
+pub const MAX_RESULT: usize = 1024;
+/// All results as JSON, with their names: the status stays under 32 KiB.
+pub const MAX_RESULTS_BYTES: usize = 4096;
+/// An address: a longer one is refused.
+pub const MAX_CONSOLE_URL: usize = 2048;
+pub const MAX_PROGRESS_MESSAGE: usize = 256;
+pub const MAX_FAILURE: usize = 1024;
 
 // Bytes of what users write.
 /// A whole object, as the API server sends it, up to which it is submitted. etcd takes 1.5 MiB; 64 KiB are left for the

@@ -58,6 +58,9 @@ use super::{
     printcolumn = r#"{"name": "Run ID", "type": "string", "priority": 1,
         "jsonPath": ".status.runID",
         "description": "The service's identifier of the run."}"#,
+    printcolumn = r#"{"name": "Progress", "type": "integer", "priority": 1,
+        "jsonPath": ".status.progress.percent",
+        "description": "Per cent of the work that is done, if the service says it."}"#,
     printcolumn = r#"{"name": "Age", "type": "date",
         "jsonPath": ".metadata.creationTimestamp",
         "description": "Time since the object was created."}"#

@@ -387,6 +387,19 @@ pub(super) fn parameter_values(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A Run's `status.results`.
+pub(super) fn results(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": limits::MAX_RESULTS,
+        "additionalProperties": {
+            "description": "The result, as text.",
+            "type": "string",
+            "maxLength": limits::MAX_RESULT,
+        },
+    })
+}
+
 pub(super) fn parameter_value(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }

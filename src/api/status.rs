@@ -1,5 +1,7 @@
 //! The status of a `Run`: the observed state of its run.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -91,6 +93,27 @@ pub struct RunStatus {
     #[serde(rename = "requestID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
+    /// Results of the run, such as metrics, as text. Their names, and where the service's answers have them, are in the
+    /// operator's contract file.
+    // Together 4 KiB, names included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::results")]
+    pub results: BTreeMap<String, String>,
+    /// The page of the run in the service's console: https, at an origin that the operator allows.
+    #[serde(
+        rename = "consoleURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = limits::MAX_CONSOLE_URL))]
+    pub console_url: Option<String>,
+    /// How far the run has come, as the service says it; written at most every 30 s unless something else changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// What went wrong, as the service says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_FAILURE))]
+    pub failure: Option<String>,
     /// The service's last events, at most 10, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::MAX_EVENTS), extend("x-kubernetes-list-type" = "atomic"))]
@@ -205,6 +228,23 @@ impl ResolvedWorkspace {
             name: self.name.clone(),
         }
     }
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Per cent of the work that is done, rounded down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub percent: Option<i32>,
+    /// The service's own words, such as `epoch 3 of 10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_PROGRESS_MESSAGE))]
+    pub message: Option<String>,
+    /// Time at which the operator read it first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<Time>,
 }
 
 /// One event of the service.

@@ -92,6 +92,7 @@ impl Config {
                 poll_min: Duration::from_secs(2),
                 poll_max: Duration::from_mins(1),
                 service_events: false,
+                console_origins: crate::decide::console::ConsoleOrigins::default(),
             },
             max_concurrent_reconciles: 1,
             max_streams: 1,

@@ -28,6 +28,8 @@ pub(crate) const AFTER_PAUSE_MILLIS: u64 = 2000;
 pub(crate) const NOT_FOUND_APART: i64 = 60;
 /// D-cancelling: a run seen cancelling for so long may be released.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_mins(5);
+/// B-writes: between writes of only what the service says beside the state.
+pub(crate) const DETAIL_WRITES_APART: Duration = Duration::from_secs(30);
 /// B-writes: between writes of only events, or of only another attempt of a failed call.
 pub(crate) const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 /// P-last-events: so long the finalizer waits.

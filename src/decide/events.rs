@@ -13,6 +13,7 @@ use crate::api::{
     WorkspaceStatus,
     conditions::{find, is_true},
     contract::StateClass,
+    limits::MAX_CONSOLE_URL,
 };
 use crate::decide::{
     delays::{RECENT, later},
@@ -92,6 +93,15 @@ impl EventDraft {
             format!("{writes}@{hour}"),
             message,
         )
+    }
+
+    /// The service names a page of the run that the status doesn't link to.
+    pub(crate) fn console_url_refused(address: &str) -> Self {
+        let address = escaped(address, MAX_ID);
+        let message = format!(
+            "The service names {address:?} as the page of the run in its console. It is not shown: it must be an https URL without a user name, of at most {MAX_CONSOLE_URL} bytes, at an origin of the operator's --console-origin."
+        );
+        Self::new(EventReason::ConsoleURLRefused, ONCE, message)
     }
 
     fn since(self, since: Option<&Time>) -> Self {

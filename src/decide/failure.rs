@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::{
     Contract, Reason,
     conditions::whole_seconds,
-    contract::CodeClass,
+    contract::{CodeClass, RunDetails},
     limits::{MAX_CODE, MAX_REQUEST_ID},
     status::LastError,
 };
@@ -25,6 +25,8 @@ pub struct RunView {
     pub state: Option<String>,
     /// The `X-Request-ID` of the answer (rule 11).
     pub request_id: Option<String>,
+    /// What it says beside, if the contract file names any of it.
+    pub details: Option<Box<RunDetails>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

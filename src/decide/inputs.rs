@@ -8,7 +8,7 @@ use crate::api::{
     Contract, Reason, Run, WorkspaceSpec, status::ResolvedWorkspace, workspace::RunLimits,
 };
 
-use super::{choice::Choice, memory::Memory};
+use super::{choice::Choice, console::ConsoleOrigins, memory::Memory};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
@@ -46,6 +46,8 @@ pub struct Settings {
     pub poll_max: Duration,
     /// Whether the service's own events are published as Kubernetes Events, too.
     pub service_events: bool,
+    /// Where the links to the service's console may lead.
+    pub console_origins: ConsoleOrigins,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

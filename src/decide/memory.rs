@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use crate::api::{
-    Contract, Intent, Reason, Run, RunStatus, intent::IntentRecord, limits::MAX_RUN_ID,
+    Contract, Intent, Reason, Run, RunStatus, contract::RunDetails, intent::IntentRecord,
+    limits::MAX_RUN_ID,
 };
 
 use super::{
@@ -174,6 +175,8 @@ pub struct Reading {
     /// The state, verbatim, if the answer named one.
     pub state: Option<String>,
     pub request_id: Option<String>,
+    /// Only shown: no decision depends on it.
+    pub details: Option<Box<RunDetails>>,
     /// By process time.
     pub at: Timestamp,
     pub wall: Timestamp,
@@ -396,6 +399,7 @@ impl Memory {
         self.reading = Some(Reading {
             state: view.state,
             request_id: view.request_id,
+            details: view.details,
             at: with.now,
             wall: with.wall,
             by_get,

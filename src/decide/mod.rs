@@ -6,8 +6,10 @@
 pub mod choice;
 pub mod claims;
 pub mod conditions;
+pub mod console;
 mod decision;
 pub mod delays;
+mod details;
 pub mod event_buffer;
 pub mod events;
 mod facts;

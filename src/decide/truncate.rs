@@ -16,16 +16,25 @@ pub fn cut(text: &str, max: usize) -> &str {
     }
     let mut size = 0;
     for (at, c) in text.char_indices() {
-        size += match c {
-            '"' | '\\' | '\n' | '\r' | '\t' => 2,
-            c if c.is_control() => 6,
-            c => c.len_utf8(),
-        };
+        size += json_len(c);
         if size > max {
             return text.get(..at).unwrap_or_default();
         }
     }
     text
+}
+
+/// Bytes of `text` as JSON, without its quotation marks.
+pub(crate) fn json_bytes(text: &str) -> usize {
+    text.chars().map(json_len).sum()
+}
+
+fn json_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        c if c.is_control() => 6,
+        c => c.len_utf8(),
+    }
 }
 
 pub(crate) fn fits(text: &str, max: usize) -> bool {

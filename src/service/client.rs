@@ -13,6 +13,7 @@ use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::failure::{Failure, RunView};
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
+use super::excerpt::Excerpt;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
 use super::send::{Deadline, Head, Operation, REPEATED, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
@@ -206,7 +207,10 @@ impl Client {
             let (most, status) = (sender.contract.limits().body_bytes, sent.head.status);
             let body = match operation {
                 Operation::CreateRun | Operation::GetRun | Operation::CancelRun => {
-                    sent.excerpt(sender.contract.run_pointers(), most).await?
+                    let contract = &sender.contract;
+                    let excerpt = Excerpt::new(contract.run_pointers());
+                    let excerpt = excerpt.showing(contract.detail_pointers());
+                    sent.excerpt(excerpt, most).await?
                 }
                 _ => sent.body(most).await?,
             };
@@ -319,6 +323,9 @@ impl Answer {
             run_id,
             state: state.map(|state| self.shown(&state, MAX_STATE)),
             request_id: self.head.request_id.clone(),
+            details: self
+                .contract
+                .run_details_of(value, |text, max| self.shown(text, max)),
         })
     }
 

@@ -3,13 +3,21 @@
 
 use crate::api::contract::names;
 
+/// Bytes of a value that is only shown, and of all of them: what has more is left out, and makes no answer unreadable.
+const SHOWN_VALUE: usize = 16 << 10;
+const SHOWN: usize = 128 << 10;
+
 /// Keeps the objects and arrays that the pointers pass and the other values that they name, and `null` for the rest: an
 /// object of any size may be where another service has its state. The excerpt is JSON only if the text is, but for
 /// mistakes in what is left out.
 pub(super) struct Excerpt {
     /// JSON pointers (RFC 6901) by their names.
     pointers: Vec<Vec<String>>,
+    /// Those to values that are only shown.
+    shown: Vec<Vec<String>>,
     kept: Vec<u8>,
+    /// How much of it is only shown.
+    shown_bytes: usize,
     /// The objects and arrays around this byte that a pointer passes.
     open: Vec<Level>,
     /// The value around this byte that is kept or left out as a whole.
@@ -25,8 +33,16 @@ enum InString {
     Escape,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    No,
+    Yes,
+    /// To show it. It begins at this byte of what is kept.
+    Shown(usize),
+}
+
 struct Whole {
-    kept: bool,
+    keep: Keep,
     /// Objects and arrays that are open in it.
     depth: usize,
 }
@@ -62,18 +78,26 @@ impl Level {
 
 impl Excerpt {
     pub(super) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Self {
-        let pointers = pointers.into_iter().map(|pointer| names(pointer).collect());
         Self {
-            pointers: pointers.collect(),
+            pointers: split(pointers),
+            shown: Vec::new(),
             kept: Vec::new(),
+            shown_bytes: 0,
             open: Vec::new(),
             whole: None,
             string: InString::No,
         }
     }
 
+    /// With values that are only shown.
+    pub(super) fn showing<'a>(self, pointers: impl IntoIterator<Item = &'a str>) -> Self {
+        let shown = split(pointers);
+        Self { shown, ..self }
+    }
+
+    /// Bytes that are kept, without those of values that are only shown.
     pub(super) fn len(&self) -> usize {
-        self.kept.len()
+        self.kept.len().saturating_sub(self.shown_bytes)
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -98,10 +122,26 @@ impl Excerpt {
                 _ => {}
             }
         }
-        match &self.whole {
-            Some(whole) if whole.kept => self.kept.push(byte),
-            Some(_) => {}
+        match self.whole.as_ref().map(|whole| whole.keep) {
+            Some(Keep::Yes) => self.kept.push(byte),
+            Some(Keep::Shown(from)) => self.show(byte, from),
+            Some(Keep::No) => {}
             None => self.read_structure(byte, in_string),
+        }
+    }
+
+    /// Of a value that is only shown, and that began at this byte of what is kept.
+    fn show(&mut self, byte: u8, from: usize) {
+        self.kept.push(byte);
+        self.shown_bytes += 1;
+        let length = self.kept.len().saturating_sub(from);
+        if length > SHOWN_VALUE || self.shown_bytes > SHOWN {
+            self.kept.truncate(from);
+            self.kept.extend_from_slice(b"null");
+            self.shown_bytes = self.shown_bytes.saturating_sub(length);
+            self.whole
+                .iter_mut()
+                .for_each(|whole| whole.keep = Keep::No);
         }
     }
 
@@ -152,22 +192,38 @@ impl Excerpt {
     fn begin_value(&mut self, byte: u8) {
         let bracket = matches!(byte, b'{' | b'[');
         let path: Option<Vec<String>> = self.open.iter().map(Level::name).collect();
-        let kept = path.is_some_and(|path| {
-            let mut pointers = self.pointers.iter();
-            pointers.any(|names| names.starts_with(&path) && bracket == (names.len() > path.len()))
-        });
-        if kept && bracket {
+        let leads = |pointers: &[Vec<String>]| {
+            path.as_ref().is_some_and(|path| {
+                let through = |names: &Vec<String>| bracket == (names.len() > path.len());
+                let mut pointers = pointers.iter();
+                pointers.any(|names| names.starts_with(path) && through(names))
+            })
+        };
+        let keep = if leads(&self.pointers) {
+            Keep::Yes
+        } else if leads(&self.shown) {
+            Keep::Shown(self.kept.len())
+        } else {
+            Keep::No
+        };
+        if keep != Keep::No && bracket {
             self.open.push(Level::begun_by(byte));
-        } else {
-            let depth = usize::from(bracket);
-            self.whole = Some(Whole { kept, depth });
-        }
-        if kept {
             self.kept.push(byte);
-        } else {
-            self.kept.extend_from_slice(b"null");
+            return;
+        }
+        let depth = usize::from(bracket);
+        self.whole = Some(Whole { keep, depth });
+        match keep {
+            Keep::Yes => self.kept.push(byte),
+            Keep::Shown(from) => self.show(byte, from),
+            Keep::No => self.kept.extend_from_slice(b"null"),
         }
     }
+}
+
+fn split<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Vec<Vec<String>> {
+    let pointers = pointers.into_iter();
+    pointers.map(|pointer| names(pointer).collect()).collect()
 }
 
 #[cfg(test)]
@@ -214,6 +270,30 @@ mod tests {
             "]".repeat(50_000)
         );
         assert_eq!(excerpt(&deep, &["/a"]), r#"{"w":null,"a":1}"#);
+    }
+
+    /// Proves: X-caps, P-details
+    #[test]
+    fn a_value_that_is_only_shown_is_left_out_where_it_is_too_long_and_counts_for_nothing() {
+        let read = |text: &str| {
+            let mut excerpt = Excerpt::new(["/a"]).showing(["/a", "/b", "/d/0", "/d/1"]);
+            excerpt.read(text.as_bytes());
+            let counted = excerpt.len();
+            (counted, String::from_utf8(excerpt.into_bytes()).unwrap())
+        };
+        let (counted, kept) = read(r#"{"b":"xyz","a":1,"d":[true,2,{}],"e":3}"#);
+        let expected = r#"{"b":"xyz","a":1,"d":[true,2,null],"e":null}"#;
+        assert_eq!(kept, expected);
+        assert_eq!(counted, expected.len() - r#""xyz"true2"#.len());
+        let long = "x".repeat(SHOWN_VALUE);
+        let (counted, kept) = read(&format!(r#"{{"b":"{long}","d":[7],"a":"{long}"}}"#));
+        assert_eq!(kept, format!(r#"{{"b":null,"d":[7],"a":"{long}"}}"#));
+        assert_eq!(counted, kept.len() - 1);
+        // Of a key that comes again and again.
+        let again = format!(r#""b":"{}","#, "x".repeat(SHOWN_VALUE / 2)).repeat(100);
+        let (counted, kept) = read(&format!(r#"{{{again}"a":1}}"#));
+        assert!(kept.len() < SHOWN + 2000 && counted < 2000, "{counted}");
+        assert!(kept.ends_with(r#""b":null,"a":1}"#));
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -415,7 +415,8 @@ impl Incoming {
         if status.is_client_error() || status.is_server_error() {
             // A body that is no problem is not read: nothing may be concluded from it.
             let body = if self.head.is_media_type(PROBLEM) {
-                self.excerpt(PROBLEM_POINTERS, PROBLEM_BYTES).await?
+                let excerpt = Excerpt::new(PROBLEM_POINTERS);
+                self.excerpt(excerpt, PROBLEM_BYTES).await?
             } else {
                 None
             };
@@ -442,13 +443,12 @@ impl Incoming {
         Ok(whole.then(|| body.freeze()))
     }
 
-    /// What these pointers lead to in the body, which may repeat what was sent; `None` if that has more than `most` bytes.
-    pub(super) async fn excerpt<'a>(
+    /// This excerpt of the body, which may repeat what was sent; `None` if it has more than `most` bytes.
+    pub(super) async fn excerpt(
         &mut self,
-        pointers: impl IntoIterator<Item = &'a str>,
+        mut excerpt: Excerpt,
         most: usize,
     ) -> Result<Option<Bytes>, Failure> {
-        let mut excerpt = Excerpt::new(pointers);
         let take = |chunk: &[u8]| {
             excerpt.read(chunk);
             excerpt.len() <= most

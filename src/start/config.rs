@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use run_operator::contract_file;
 use run_operator::controller::Config;
 use run_operator::decide::Settings;
+use run_operator::decide::console::ConsoleOrigins;
 use run_operator::service::{AllowList, BaseUrl, ServiceProxy};
 use run_operator::util::{Failed, failed};
 
@@ -48,6 +49,8 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, Failed> {
         poll_min: min,
         poll_max: max,
         service_events: args.service_events,
+        console_origins: ConsoleOrigins::parse(&args.console_origins)
+            .map_err(failed("use --console-origin"))?,
     };
     Ok(Config {
         base_url: base_url.map(|url| url.as_str().to_owned()),

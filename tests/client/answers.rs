@@ -26,6 +26,45 @@ async fn a_run_is_read_where_the_contract_file_points() {
     assert_eq!(view.state.as_deref(), Some("Läuft"));
 }
 
+/// Proves: P-details, X-caps, X-canary
+#[tokio::test]
+async fn what_a_run_says_beside_its_state_is_made_fit_to_be_shown_and_never_in_the_way() {
+    let huge = "x".repeat(2 << 20);
+    let body = format!(
+        r#"{{"runId":"run-1","state":"running","metrics":{{"loss":0.25,"note":"a\nb {TOKEN}","log":"{huge}"}},
+            "links":{{"console":"https://console.example.com/?key={TOKEN}"}},"progress":41.7,"error":"{}"}}"#,
+        "y".repeat(5000)
+    );
+    let server = Server::start([vec![ok(&body)], vec![ok(&body)]]).await;
+    let pointers = "resultPointers: {loss: [/metrics/loss], log: [/metrics/log], note: [/metrics/note], all: [/metrics]}";
+    let contract = contract_with(&[
+        ("resultPointers: {}", pointers),
+        (
+            "consoleURLPointers: []",
+            "consoleURLPointers: [/links/console]",
+        ),
+        (
+            "progressPercentPointers: []",
+            "progressPercentPointers: [/progress]",
+        ),
+        ("failurePointers: []", "failurePointers: [/error]"),
+    ]);
+    let view = get(&client_with(&server, contract)).await.unwrap();
+    let details = view.details.unwrap();
+    let results: Vec<_> = details
+        .results
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    assert_eq!(results, [("loss", "0.25"), ("note", "a b [redacted]")]);
+    let console = details.console_url.as_deref();
+    assert_eq!(console, Some("https://console.example.com/?key=[redacted]"));
+    assert_eq!((details.percent, details.message), (Some(41), None));
+    assert_eq!(details.failure.map(|text| text.len()), Some(1024));
+    // By default none of it is read.
+    assert_eq!(get(&client(&server)).await.unwrap().details, None);
+}
+
 /// Proves: S-workspace, E-getCurrentWorkspace
 #[tokio::test]
 async fn the_workspace_is_kept_in_a_compact_form() {

@@ -59,6 +59,7 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
         ("Reason", 0),
         ("Synced", 0),
         ("Run ID", 1),
+        ("Progress", 1),
         ("Age", 0),
     ];
     assert_eq!(columns, named(&expected));

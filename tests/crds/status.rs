@@ -58,6 +58,13 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
 #[case::run_id(json!({"runID": ""}), "status.runID", "at least 1 chars")]
 #[case::state(json!({"state": "x".repeat(257)}), "status.state", "more than 256")]
 #[case::kept_by(json!({"keptBy": "x".repeat(129)}), "status.keptBy", "more than 128")]
+#[case::results(
+    json!({"results": (0..17).map(|n| (format!("r{n}"), "x".into())).collect::<serde_json::Map<_, _>>()}),
+    "status.results", "at most 16"
+)]
+#[case::result(json!({"results": {"a": "x".repeat(1025)}}), "status.results.a", "more than 1024")]
+#[case::console_url(json!({"consoleURL": "x".repeat(2049)}), "status.consoleURL", "more than 2048")]
+#[case::percent(json!({"progress": {"percent": 101}}), "status.progress.percent", "less than or equal to 100")]
 #[case::events(
     json!({"events": many(11, |_| json!({"type": "x", "time": "2026-01-01T00:00:00Z"}))}),
     "status.events", "at most 10 items"

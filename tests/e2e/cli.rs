@@ -63,6 +63,7 @@ fn refused(program: &mut Command, words: &[&str]) {
 #[case::with_an_empty_one_of_several_namespaces(&["--namespace", "a,,b"], &["--namespace", "value is empty"])]
 #[case::with_a_blank_namespace(&["--namespace", " "], &["--namespace", "value is empty"])]
 #[case::with_an_empty_base_url(&["--base-url", ""], &["--base-url", "value is empty"])]
+#[case::with_a_path_behind_a_console_origin(&["--console-origin", "https://console.example.com/runs"], &["--console-origin", "is no origin", "as in https://console.example.com"])]
 #[case::with_an_empty_allowed_base_url(&["--allowed-base-url="], &["--allowed-base-url", "value is empty"])]
 #[case::with_an_empty_namespace_of_secrets(&["--cluster-resource-namespace", ""], &["--cluster-resource-namespace", "value is empty"])]
 #[case::with_an_empty_namespace_of_the_lease(&["--leader-elect-namespace="], &["--leader-elect-namespace", "value is empty"])]
@@ -82,6 +83,7 @@ fn an_empty_variable_is_refused_in_one_line() {
         ("NAMESPACE", "--namespace"),
         ("BASE_URL", "--base-url"),
         ("ALLOWED_BASE_URL", "--allowed-base-url"),
+        ("CONSOLE_ORIGIN", "--console-origin"),
         ("CLUSTER_RESOURCE_NAMESPACE", "--cluster-resource-namespace"),
         ("LEADER_ELECT_NAMESPACE", "--leader-elect-namespace"),
     ] {

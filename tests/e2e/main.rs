@@ -23,6 +23,7 @@ mod cli;
 mod clock;
 mod congestion;
 mod deletion;
+mod details;
 mod events;
 mod gitops;
 mod health;

@@ -180,6 +180,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Tracked, Turn
         poll_min: POLL,
         poll_max: POLL,
         service_events: false,
+        console_origins: run_operator::decide::console::ConsoleOrigins::default(),
     };
     let stream = if entry.streaming {
         Stream::Open

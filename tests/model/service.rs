@@ -87,6 +87,7 @@ impl Answer {
                     run_id: other.then(|| "run-9".to_owned()),
                     state: Some(state.into()),
                     request_id: None,
+                    details: None,
                 });
             }
         })
@@ -113,6 +114,7 @@ fn shown(run: usize, state: RunState) -> RunView {
         run_id: Some(format!("run-{}", run + 1)),
         state: Some(state.word().to_owned()),
         request_id: None,
+        details: None,
     }
 }
 

@@ -32,6 +32,7 @@ use test_cluster::Scratch;
 #[case::a_test_where_nobody_watches(&["--set", "watchNamespaces={a},test.namespace=b"], &["test.namespace is b", "watchNamespaces"])]
 #[case::another_scheme(&["--set", "service.allowedBaseURLs={ftp://a.example/v1}"], &["/service/allowedBaseURLs/0", "pattern"])]
 #[case::two_urls_in_one(&["--set-json", r#"service.allowedBaseURLs=["https://a.example,https://b.example"]"#], &["/service/allowedBaseURLs/0", "pattern"])]
+#[case::a_console_with_a_path(&["--set", "service.consoleOrigins={https://a.example/runs}"], &["/service/consoleOrigins/0", "pattern"])]
 #[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
 #[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
 #[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]

@@ -154,6 +154,17 @@ fn a_wrong_contract_file_is_refused_with_its_field(
 #[case::an_empty_state("pending: [pending,", "pending: [\"\",", &["states.pending", "is empty or has white space around it"])]
 #[case::a_state_with_space("failed: [failed,", "failed: [\"failed \",", &["states.failed: \"failed \"", "white space"])]
 #[case::an_empty_code("runNotFound: [run_not_found,", "runNotFound: [\"\",", &["codes.runNotFound"])]
+#[case::a_result_without_a_name("resultPointers: {}", "resultPointers: {\"\": [/a]}", &["run.resultPointers", "\"\" is no name of a result"])]
+#[case::a_result_s_name_with_a_space("resultPointers: {}", "resultPointers: {a b: [/a]}", &["\"a b\" is no name of a result", "letters, digits"])]
+#[case::a_result_s_name_that_ends_wrong("resultPointers: {}", "resultPointers: {a.: [/a]}", &["\"a.\" is no name of a result"])]
+#[case::a_result_s_name_that_is_too_long("resultPointers: {}", &format!("resultPointers: {{{}: [/a]}}", "a".repeat(64)), &["is no name of a result", "1 to 63"])]
+#[case::too_many_results("resultPointers: {}", &format!("resultPointers: {{{}}}", (0..17).map(|n| format!("a{n}: [/a]")).collect::<Vec<_>>().join(", ")), &["run.resultPointers: it has 17 names; 16 are the most"])]
+#[case::a_result_without_pointers("resultPointers: {}", "resultPointers: {a: []}", &["run.resultPointers.a: name at least one JSON pointer"])]
+#[case::a_result_s_wrong_pointer("resultPointers: {}", "resultPointers: {a: [b]}", &["run.resultPointers.a: \"b\" is no JSON pointer"])]
+#[case::results_without_a_value("resultPointers: {}", "resultPointers:", &["names without a value", "write {}"])]
+#[case::a_result_twice("resultPointers: {}", "resultPointers: {a: [/a], a: [/b]}", &["duplicate", "resultPointers"])]
+#[case::a_wrong_pointer_to_a_console("consoleURLPointers: []", "consoleURLPointers: [url]", &["run.consoleURLPointers: \"url\" is no JSON pointer"])]
+#[case::a_wrong_pointer_to_a_failure("failurePointers: []", "failurePointers: [url]", &["run.failurePointers: \"url\" is no JSON pointer"])]
 #[case::a_prefix_of_every_token("providerKeyPrefixes: [sk-,", "providerKeyPrefixes: [\"\",", &["providerKeyPrefixes"])]
 #[case::a_list_without_a_value("  cancelling: [cancelling, canceling, cancel_requested, stopping, terminating]", "  cancelling:", &["a list without a value", "write []", "cancelling:"])]
 #[case::no_list("idPointers: [/runId]", "idPointers: /runId", &["expected sequence", "which reads \"idPointers: /runId\""])]
@@ -403,4 +414,31 @@ fn an_identity_pointer_and_an_event_pointer_may_be_left_out() {
 
 fn raw(document: &serde_json::Value) -> Box<serde_json::value::RawValue> {
     serde_json::value::to_raw_value(document).expect("JSON")
+}
+
+/// Proves: L-contract, P-details
+#[test]
+fn an_answer_s_details_are_read_where_the_file_says_and_only_texts_numbers_and_booleans() {
+    let text = "run: {resultPointers: {accuracy: [/metrics/accuracy], best: [/best, /metrics/best], odd: [/metrics]}, \
+        consoleURLPointers: [/links/console], progressPercentPointers: [/progress], failurePointers: [/error]}\n";
+    let contract = overlay(text);
+    let given = &contract.given()["run"];
+    assert_eq!(given["consoleURLPointers"], json!(["/links/console"]));
+    assert_eq!(given["resultPointers"]["odd"], json!(["/metrics"]));
+    let answer = json!({
+        "runId": "r", "best": null, "metrics": {"accuracy": 0.93, "best": true}, "progress": "41.7", "error": "",
+        "links": {"console": "https://console.example.com/r"}, "message": "not asked for",
+    });
+    let shown = |text: &str, max: usize| text.chars().take(max).collect();
+    let details = contract.run_details_of(&raw(&answer), shown).expect("some");
+    let results: Vec<_> = details
+        .results
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    assert_eq!(results, [("accuracy", "0.93"), ("best", "true")]);
+    assert_eq!(details.percent, Some(41));
+    assert_eq!((details.message, details.failure), (None, None));
+    assert_eq!(CONTRACT.run_details_of(&raw(&answer), shown), None);
+    assert_eq!(CONTRACT.detail_pointers().count(), 0);
 }

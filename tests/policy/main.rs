@@ -16,6 +16,7 @@ mod conflicts;
 mod contract;
 mod deadline_and_ttl;
 mod deletion;
+mod details;
 mod effects;
 mod event_buffer;
 mod events;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus, WorkspaceRef},
+    api::{Phase, Reason, RunStatus, WorkspaceRef, contract::RunDetails},
     decide::{
         Effect, Follow, WorkspaceView,
         event_buffer::Received,
@@ -203,6 +203,13 @@ proptest! {
         end in any::<bool>(),
     ) {
         let huge = text.repeat(length);
+        let details = Some(Box::new(RunDetails {
+            results: (0..16).map(|n| (format!("{}{n:02}", "n".repeat(61)), huge.clone())).collect(),
+            console_url: Some(format!("https://console.example.com/{}", "x".repeat(2020))),
+            percent: Some(100),
+            message: Some(huge.clone()),
+            failure: Some(huge.clone()),
+        }));
         let failure = Failure {
             code: Some(huge.clone()), request_id: Some(huge.clone()), message: huge.clone(),
             ..problem(403, "")
@@ -211,15 +218,17 @@ proptest! {
             run_id: Some("r".repeat(512)),
             state: Some(huge.clone()),
             request_id: Some(huge.clone()),
+            details: details.clone(),
         })).settle();
         for n in 0..12 {
             let event = Received { id: Some(format!("{n}{}", text.repeat(length.min(40)))), kind: huge.clone(), data: huge.clone() };
             case.tracked.memory.event_buffer.receive(&event, None, None, at(n));
         }
-        case = case.got(Ok(RunView { run_id: None, ..view(&huge) })).at(20).settle();
+        case = case.got(Ok(RunView { run_id: None, details: details.clone(), ..view(&huge) })).at(20).settle();
+        prop_assert!(case.run.status.as_ref().is_some_and(|s| s.console_url.is_some()));
         case = case.got(Err(failure.clone())).cancelled(Err(failure.clone()));
         if end {
-            case = case.got(Ok(view("failed")));
+            case = case.got(Ok(RunView { details, ..view("failed") }));
         }
         let status = case.settled();
         prop_assert!(status.events.len() == 10 || end);

@@ -313,6 +313,7 @@ impl Service {
                 run_id: Some(run_id.to_owned()),
                 state: Some(state),
                 request_id: Some("req-1".into()),
+                details: None,
             })
             .ok_or_else(|| problem(404, "run_not_found"))
     }

@@ -49,7 +49,10 @@ fn each_key_of_k9s_calls_a_command() {
             "{name}"
         );
         assert_eq!(cli.cluster.context.as_deref(), Some("$CONTEXT"), "{name}");
-        let reads = matches!(cli.command, Command::Why(_) | Command::Events(_));
+        let reads = matches!(
+            cli.command,
+            Command::Why(_) | Command::Events(_) | Command::Open(_)
+        );
         assert_eq!(plugin["dangerous"] == true, !reads, "{name}");
         assert_eq!(plugin["confirm"] == true, !reads, "{name}");
         keys.push((&plugin["scopes"][0], &plugin["shortCut"]));

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::value::RawValue;
 
-use run_operator::api::contract::{StateClass, first_at};
+use run_operator::api::contract::{StateClass, first_at, first_of};
 use run_operator::api::status::Phase;
 use run_operator::api::{Contract, Workspace};
-use run_operator::checks::{Check, Finding, Target, bounded as by_api_server};
+use run_operator::checks::{Check, Finding, Target, Verdict, bounded as by_api_server};
 use run_operator::contract_file::read_up_to;
 use run_operator::decide::truncate::escaped;
 use run_operator::service::{BaseUrl, Credentials, RunId, Token, WorkspaceId};
@@ -28,6 +28,7 @@ const ANSWERED: Check = Check::new("run.answered", "GET /runs/{id} is answered")
 const ID: Check = Check::new("run.id", "it names its id");
 const STATE: Check = Check::new("run.state", "it names its state");
 const PHASE: Check = Check::new("run.phase", "the state is mapped");
+const DETAILS: Check = Check::new("run.details", "it has what else the contract file names");
 
 /// The token in a file, for the workspace that it is bound to.
 pub(super) fn by_file(file: &Path, contract: &Contract) -> Result<Credentials, ToolError> {
@@ -130,7 +131,39 @@ pub(super) async fn findings(target: &Target, who: &Credentials, id: &RunId) -> 
             PHASE.not_tried("there is no state"),
         ],
     });
+    findings.extend(details(&target.contract, document));
     findings
+}
+
+/// Where the contract file names more than id and state. What isn't there yet may come with the run's end.
+fn details(contract: &Contract, document: &RawValue) -> Option<Finding> {
+    let fields = contract.in_force().run.details();
+    let named = fields.filter(|(_, pointers)| !pointers.is_empty());
+    let (there, missing): (Vec<_>, Vec<_>) = named
+        .map(|(field, pointers)| (field, first_of(document, pointers)))
+        .partition(|(_, found)| found.is_some());
+    let missing: Vec<String> = missing.into_iter().map(|(field, _)| field).collect();
+    let there: Vec<String> = there
+        .into_iter()
+        .map(|(field, found)| {
+            format!(
+                "{field} is {:?}",
+                escaped(&found.unwrap_or_default(), SHOWN)
+            )
+        })
+        .collect();
+    let there = (!there.is_empty()).then(|| format!("{}.", there.join("; ")));
+    match (there, missing.is_empty()) {
+        (None, true) => None,
+        (Some(there), true) => Some(DETAILS.ok(there)),
+        (there, false) => {
+            let saw = format!("There is nothing for {}.", missing.join(", "));
+            let saw = [Some(saw), there].into_iter().flatten();
+            let saw = saw.collect::<Vec<_>>().join(" ");
+            let todo = "Correct these pointers in the contract file, unless the service has the value only later.";
+            Some(DETAILS.finding(Verdict::Warn, saw, Some(todo)))
+        }
+    }
 }
 
 fn place(value: &str, at: &str) -> String {

@@ -20,12 +20,15 @@ pub(super) fn in_force(contract: &Contract, file: &str) -> String {
             Some((_, Some(inner))) => &contract.given()[section][inner],
             Some((name, None)) => {
                 section = name;
-                &contract.given()[name]
+                let given = Some(&contract.given()[name]);
+                given
+                    .filter(|given| !given.is_object())
+                    .unwrap_or(&Value::Null)
             }
             None => &Value::Null,
         };
         let _ = match (field, given) {
-            (None | Some("apiVersion" | "kind"), _) | (_, Value::Null | Value::Object(_)) => {
+            (None | Some("apiVersion" | "kind"), _) | (_, Value::Null) => {
                 writeln!(text, "{line}")
             }
             (Some(name), given) => writeln!(text, "{name}: {given}  {mark}"),

@@ -1,7 +1,11 @@
 //! A contract file is laid over the compiled-in one: a value that it gives replaces that value, a list as a whole. What it
 //! leaves out stays as it is.
 
-use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A value of the contract, or several by their names.
 pub(super) trait Overlay {
@@ -37,6 +41,7 @@ macro_rules! part {
         #[allow(clippy::struct_field_names, reason = "the fields have the file's names")]
         pub(super) struct $file {
             $(
+                $(#[$of])*
                 #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
                 $field: Option<<$type as Overlay>::File>,
             )+
@@ -67,6 +72,48 @@ macro_rules! leaf {
     )+ };
 }
 
-leaf!(String, u16, u64, usize);
+leaf!(String, u16, u64, usize, ResultPointers);
+
+/// A list. YAML reads a name without a value as null, which would pass for an empty list.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct List<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let items = Option::deserialize(from)?;
+        let unset = || Error::custom("a list without a value; write [] for an empty one");
+        items.map(Self).ok_or_else(unset)
+    }
+}
+
+impl<T> Overlay for List<T> {
+    type File = Self;
+
+    fn lay(&mut self, file: Self) {
+        *self = file;
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+/// The pointers to each result, by its name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct ResultPointers(pub BTreeMap<String, List<String>>);
+
+impl<'de> Deserialize<'de> for ResultPointers {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let named = Option::deserialize(from)?;
+        let unset = || Error::custom("names without a value; write {} for none");
+        named.map(Self).ok_or_else(unset)
+    }
+}
 
 pub(super) use part;

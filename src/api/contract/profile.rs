@@ -1,12 +1,11 @@
 //! The contract file's form, the checks of a file before it is used, and its errors, each in one line.
 
-use std::ops::Deref;
-
-use serde::de::{DeserializeOwned, Error, IgnoredAny};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_saphyr::UserMessageFormatter;
 
-use super::overlay::{Overlay, given, part};
+use super::overlay::{List, Overlay, ResultPointers, given, part};
+use crate::api::limits::{MAX_RESULT_NAME, MAX_RESULTS};
 use crate::api::status::Phase;
 
 /// The contract file that is compiled in, with its comments.
@@ -80,9 +79,16 @@ part! {
     }
 
     #[derive(Clone)]
+    #[allow(clippy::struct_field_names, reason = "the fields have the file's names")]
     struct RunFields over RunFile {
         id_pointers: List<String>,
         state_pointers: List<String>,
+        result_pointers: ResultPointers,
+        #[serde(rename = "consoleURLPointers")]
+        console_url_pointers: List<String>,
+        progress_percent_pointers: List<String>,
+        progress_message_pointers: List<String>,
+        failure_pointers: List<String>,
     }
 
     #[derive(Clone)]
@@ -140,35 +146,6 @@ part! {
     }
 }
 
-/// A list. YAML reads a name without a value as null, which would pass for an empty list.
-#[derive(Clone, Debug, Serialize)]
-#[serde(transparent)]
-pub struct List<T>(Vec<T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let items = Option::deserialize(from)?;
-        let unset = || Error::custom("a list without a value; write [] for an empty one");
-        items.map(Self).ok_or_else(unset)
-    }
-}
-
-impl<T> Overlay for List<T> {
-    type File = Self;
-
-    fn lay(&mut self, file: Self) {
-        *self = file;
-    }
-}
-
-impl<T> Deref for List<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
 impl Profile {
     pub(super) fn check(&self) -> Result<(), ContractError> {
         for (field, pointers, required) in [
@@ -184,6 +161,7 @@ impl Profile {
         ] {
             check_pointers(field, pointers, required)?;
         }
+        self.run.check_details()?;
         check_versions(&self.version.accepted)?;
         for (name, words, class) in self.states.lists() {
             let field = format!("states.{name}");
@@ -218,6 +196,49 @@ impl Profile {
                 let problem = format!("{number} is too small; the least is {least}");
                 return invalid(field, problem);
             }
+        }
+        Ok(())
+    }
+}
+
+impl RunFields {
+    /// The lists of pointers to what an answer says beside the id and the state, by their fields in the file.
+    pub fn details(&self) -> impl Iterator<Item = (String, &List<String>)> {
+        let results = self.result_pointers.0.iter();
+        let results = results.map(|(name, at)| (format!("run.resultPointers.{name}"), at));
+        let others = [
+            ("run.consoleURLPointers", &self.console_url_pointers),
+            (
+                "run.progressPercentPointers",
+                &self.progress_percent_pointers,
+            ),
+            (
+                "run.progressMessagePointers",
+                &self.progress_message_pointers,
+            ),
+            ("run.failurePointers", &self.failure_pointers),
+        ];
+        results.chain(others.map(|(field, at)| (field.to_owned(), at)))
+    }
+
+    fn check_details(&self) -> Result<(), ContractError> {
+        let (field, results) = ("run.resultPointers", &self.result_pointers.0);
+        if results.len() > MAX_RESULTS {
+            let count = results.len();
+            let problem = format!("it has {count} names; {MAX_RESULTS} are the most");
+            return invalid(field, problem);
+        }
+        if let Some(wrong) = results.keys().find(|name| !is_name(name)) {
+            let wrong: String = wrong.chars().take(QUOTED).collect();
+            let problem = format!(
+                "{wrong:?} is no name of a result; use 1 to {MAX_RESULT_NAME} letters, digits, \"-\", \"_\" and \".\", \
+                 the first and the last a letter or digit"
+            );
+            return invalid(field, problem);
+        }
+        for (field, pointers) in self.details() {
+            let required = field.starts_with("run.resultPointers.");
+            check_pointers(&field, pointers, required)?;
         }
         Ok(())
     }
@@ -299,6 +320,17 @@ fn check_versions(accepted: &[String]) -> Result<(), ContractError> {
         return invalid(field, format!("{version:?}: {problem}"));
     }
     Ok(())
+}
+
+/// As of a label's value.
+fn is_name(name: &str) -> bool {
+    let ends = [name.chars().next(), name.chars().last()];
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= MAX_RESULT_NAME
+        && name.chars().all(inner)
+        && ends
+            .iter()
+            .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
 }
 
 fn check_words(field: &str, words: &[String]) -> Result<(), ContractError> {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{
     conditions::Conditions,
     decision::{Decision, Effect},
-    events,
+    details, events,
     facts::Facts,
     inputs::Inputs,
     messages, ttl,
@@ -31,6 +31,7 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         let latest = events::of_service(before, after, now);
         let latest = latest.filter(|_| inputs.settings.service_events);
         decision.events.extend(changes.into_iter().chain(latest));
+        decision.events.extend(details::refused(&facts));
     }
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {

@@ -16,6 +16,7 @@ use crate::decide::{
     claims::refusal_is_for_this_epoch,
     conditions::{Conditions, Mirror, Why, apply},
     delays::{self, after_stored, later},
+    details,
     facts::{Facts, moved},
     failure::{Call, CallFailures, Class},
     inputs::{Stream, WorkspaceView},
@@ -199,6 +200,7 @@ impl RemoteState {
                 status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
             }
         }
+        details::show(facts, &mut status);
         if status.start_time.is_none() && self.class == Some(StateClass::Active) {
             status.start_time = Some(whole_seconds(facts.wall));
         }

@@ -7,6 +7,7 @@ use crate::decide::{
     conditions::alike,
     decision::{Decision, Effect, Follow},
     delays::{EVENT_WRITES_APART, later},
+    details,
     events::EventDraft,
     facts::{Facts, pins, release},
     inputs::WorkspaceView,
@@ -165,19 +166,23 @@ fn synced(facts: &Facts<'_>, mut full: RunStatus) -> RunStatus {
 
 fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
     let stored = facts.status();
-    let mut rest = RunStatus {
-        events: stored.events.clone(),
-        event_count: stored.event_count,
-        last_event_id: stored.last_event_id.clone(),
-        ..full.clone()
-    };
+    let mut rest = full.clone();
+    details::keep(stored, &mut rest);
+    let details_alone = rest == *stored;
+    rest.events.clone_from(&stored.events);
+    rest.event_count = stored.event_count;
+    rest.last_event_id.clone_from(&stored.last_event_id);
     if full.last_error.is_some() && same_failure(stored, &full) {
         rest.last_error.clone_from(&stored.last_error);
         rest.request_id.clone_from(&stored.request_id);
         rest.conditions.clone_from(&stored.conditions);
     }
     let written = facts.memory.written_at;
-    let due = written.map_or(facts.now, |at| later(at, EVENT_WRITES_APART));
+    let due = if details_alone {
+        details::due(facts)
+    } else {
+        written.map_or(facts.now, |at| later(at, EVENT_WRITES_APART))
+    };
     if rest != *stored || full == *stored || due <= facts.now {
         return (Some(synced(facts, full)), None);
     }

@@ -95,8 +95,8 @@ fn show_prints_the_built_in_values_as_a_contract_file() {
 #[test]
 fn show_marks_what_comes_from_the_file_and_its_output_is_one() {
     let header = "apiVersion: contract.run-operator.dev/v1alpha1\nkind: Contract\n";
-    let text =
-        "version: {accepted: [1.10]}\nstates:\n  failed: [broken]\nkeyRetentionSeconds: 60\n";
+    let text = "version: {accepted: [1.10]}\nrun: {resultPointers: {loss: [/loss]}}\nstates:\n  failed: [broken]\n\
+        keyRetentionSeconds: 60\n";
     let path = file("overlay.yaml", &format!("{header}{text}"));
     let shown = contract(&["show", "--contract", &path]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
@@ -108,6 +108,7 @@ fn show_marks_what_comes_from_the_file_and_its_output_is_one() {
     let mark = format!("  # from {path}");
     let expected = [
         "  accepted: [\"1.10\"]",
+        "  resultPointers: {\"loss\":[\"/loss\"]}",
         "  failed: [\"broken\"]",
         "keyRetentionSeconds: 60",
     ];

@@ -11,10 +11,14 @@ const PROBLEM: &str =
 
 /// Asks for the run `run-1`, which the service answers so.
 async fn check(answer: Step) -> (Done, Vec<Arrived>) {
+    check_by("contract/profile.yaml", answer).await
+}
+
+async fn check_by(contract_file: &str, answer: Step) -> (Done, Vec<Arrived>) {
     let refusal = problem("401 Unauthorized", PROBLEM);
     let server = Server::start([vec![ok(VERSION)], vec![refusal], vec![answer]]).await;
     let url = server.base_url();
-    let token = file("token", TOKEN);
+    let (token, contract_file) = (file("token", TOKEN), contract_file.to_owned());
     let run = move || {
         contract(&[
             "check",
@@ -24,6 +28,8 @@ async fn check(answer: Step) -> (Done, Vec<Arrived>) {
             "run-1",
             "--token-file",
             &token,
+            "--contract",
+            &contract_file,
         ])
     };
     let done = within(tokio::task::spawn_blocking(run)).await.unwrap();
@@ -52,6 +58,23 @@ async fn a_run_is_read_with_the_token_and_shown_as_the_operator_would_take_it() 
     assert_eq!(requests[2].line(), "GET /api/v1/runs/run-1 HTTP/1.1");
     let with_token: Vec<bool> = requests.iter().map(|r| r.head.contains(TOKEN)).collect();
     assert_eq!(with_token, [false, false, true]);
+}
+
+/// Proves: L-contract, P-details
+#[tokio::test]
+async fn what_else_the_contract_file_names_is_looked_for_in_the_run() {
+    let header = "apiVersion: contract.run-operator.dev/v1alpha1\nkind: Contract\n";
+    let run = "run: {resultPointers: {loss: [/loss]}, failurePointers: [/error]}";
+    let path = file("details.yaml", &format!("{header}{run}\n"));
+    let whole = r#"{"runId":"run-1","state":"done","loss":0.5,"error":"none"}"#;
+    let (done, _) = check_by(&path, ok(whole)).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = "run.resultPointers.loss is \"0.5\"; run.failurePointers is \"none\".";
+    test_support::says(&done.out, &[told]);
+    let (done, _) = check_by(&path, ok(r#"{"runId":"run-1","state":"done","loss":{}}"#)).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = "There is nothing for run.resultPointers.loss, run.failurePointers.";
+    test_support::says(&done.out, &[told]);
 }
 
 /// Proves: L-contract, S-unknown

@@ -12,6 +12,7 @@ pub(crate) fn view(state: &str) -> RunView {
         run_id: Some("run-1".into()),
         state: Some(state.into()),
         request_id: Some("req-1".into()),
+        details: None,
     }
 }
 

@@ -19,7 +19,7 @@ use run_operator::{
     },
     decide::{
         CallDelay, Choice, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, choice,
-        request, turn::TrackedRun,
+        console::ConsoleOrigins, request, turn::TrackedRun,
     },
     util::sha256,
 };
@@ -131,6 +131,8 @@ impl Case {
                 poll_min: Duration::from_secs(2),
                 poll_max: Duration::from_mins(1),
                 service_events: true,
+                console_origins: ConsoleOrigins::parse(&["https://console.example.com".to_owned()])
+                    .expect("an origin"),
             },
             now: at(0),
             ahead: 0,

@@ -1,5 +1,5 @@
 //! What the operator relies on, looked for in a service's document: one finding for each statement, always the same
-//! ones in the same order.
+//! ones in the same order, and one for what only this contract file names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -67,6 +67,7 @@ const ID_AT: Check = Check::new("run.idPointers", "run.idPointers");
 const STATE_AT: Check = Check::new("run.statePointers", "run.statePointers");
 const EVENT_AT: Check = Check::new("event.statePointers", "event.statePointers");
 const IDENTITY_AT: Check = Check::new("workspace.identityPointers", "workspace.identityPointers");
+const DETAILS: Check = Check::new("run.details", "what else the contract file names");
 const STATES: Check = Check::new("states", "every state is mapped");
 const CODES: Check = Check::new("codes", "codes are mapped");
 
@@ -119,6 +120,7 @@ impl<'a> Review<'a> {
             self.states_mapped(),
             self.codes_mapped(),
         ]);
+        findings.extend(self.details());
         findings
     }
 
@@ -319,6 +321,30 @@ impl<'a> Review<'a> {
             (Verdict::Fail, saw) => check.finding(without, saw, Some(POINTERS)),
             (verdict, saw) => check.finding(verdict, saw, Some(POINTERS)),
         }
+    }
+
+    /// Whether a run's results, console, progress and failure are where the contract file says, if it says so.
+    fn details(&self) -> Option<Finding> {
+        const KINDS: &[&str] = &["string", "number", "integer", "boolean"];
+        let run = &self.contract.in_force().run;
+        let named: Vec<_> = run.details().filter(|(_, at)| !at.is_empty()).collect();
+        if named.is_empty() {
+            return None;
+        }
+        let Some((bodies, top)) = self.bodies(GET) else {
+            return Some(DETAILS.not_tried(NO_OPERATION));
+        };
+        let missing = named.iter().filter_map(|(field, at)| {
+            let at: Vec<String> = at.iter().map(|at| format!("{top}{at}")).collect();
+            let (verdict, saw) = self.seen(&bodies, &at, KINDS);
+            (verdict != Verdict::Ok).then(|| format!("{field}: {saw}"))
+        });
+        let missing: Vec<String> = missing.collect();
+        Some(if missing.is_empty() {
+            DETAILS.ok("The document has all of it.")
+        } else {
+            DETAILS.finding(Verdict::Warn, missing.join(" "), Some(POINTERS))
+        })
     }
 
     /// What the bodies say of the first of these pointers that leads to a value of one of these types in every form.
