@@ -165,7 +165,8 @@ pub fn markdown(reason: Reason) -> &'static str {
              changed that refuses the Run."
         }
         Reason::NameTaken => {
-            "Delete the Run that the message names, or create it again under another name."
+            "Delete the Run that the message names, or create it again under another name; it is tried again \
+             automatically."
         }
     }
 }
