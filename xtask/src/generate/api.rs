@@ -11,7 +11,7 @@ use crate::common::Outcome;
 /// Objects with fewer fields than this are written out wherever they are.
 const FEW: usize = 3;
 
-/// Fields that the page has already, and the link to where: below it they are not repeated.
+/// The fields and columns that the page has already, each with the link to where: they are not repeated.
 #[derive(Default)]
 struct Described(Vec<(String, Value)>);
 
@@ -28,7 +28,8 @@ impl Described {
         let fields = without_defaults(fields);
         let all_here =
             |earlier: &Value| object(earlier).all(|(name, field)| fields[name] == *field);
-        let within = self.0.iter().filter(|(_, earlier)| all_here(earlier));
+        let objects = self.0.iter().filter(|(_, earlier)| earlier.is_object());
+        let within = objects.filter(|(_, earlier)| all_here(earlier));
         within.max_by_key(|(_, earlier)| object(earlier).count())
     }
 
@@ -89,7 +90,7 @@ fn kind(page: &mut String, crd: &Value, described: &mut Described) {
             "\n### {kind} field selectors\nWhat `--field-selector` takes: `{fields}`.\n"
         );
     }
-    columns(page, kind, version);
+    columns(page, kind, &version["additionalPrinterColumns"], described);
 }
 
 /// The fields of a spec or a status, but for those that an earlier one has too.
@@ -195,12 +196,18 @@ fn limits(field: &Value) -> String {
     }
 }
 
-fn columns(page: &mut String, kind: &str, version: &Value) {
-    let _ = write!(
-        page,
-        "\n### {kind} columns\nWhat `kubectl get` shows; `-o wide` shows all.\n\n| column | meaning |\n|---|---|\n"
-    );
-    for column in all(&version["additionalPrinterColumns"]) {
+fn columns(page: &mut String, kind: &str, columns: &Value, described: &mut Described) {
+    let title = format!("{kind} columns");
+    let _ = write!(page, "\n### {title}\n");
+    if let Some(link) = described.link(columns) {
+        let _ = writeln!(page, "The {link}.");
+        return;
+    }
+    let link = format!("[{title}](#{})", anchor(&title));
+    described.0.push((link, columns.clone()));
+    page.push_str("What `kubectl get` shows; `-o wide` shows all.\n\n");
+    page.push_str("| column | meaning |\n|---|---|\n");
+    for column in all(columns) {
         let wide = match column["priority"].as_i64() {
             Some(1..) => " (wide)",
             _ => "",
