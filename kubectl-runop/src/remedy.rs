@@ -108,18 +108,17 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Read the message. To release the object without it, set `deletionPolicy: Orphan`."
         }
         Reason::Failed => {
-            "See `.status.state` and `.status.events`; create a new Run, with another `spec.idempotencyKey` if \
-             it has one."
+            "See `.status.state` and `.status.events`; create a new Run, with another key if it has one."
         }
         Reason::CancelledElsewhere => {
-            "Create a new Run to run it again, with another `spec.idempotencyKey` if it has one."
+            "Create a new Run to run it again, with another key if it has one."
         }
         Reason::DeadlineExceeded => {
-            "Create a new Run with a longer deadline, and with another `spec.idempotencyKey` if it has one."
+            "Create a new Run with a longer deadline, and with another key if it has one."
         }
         Reason::RunNotFound => {
-            "Create a new Run, with another `spec.idempotencyKey` if it has one. Deleting this one makes one more \
-             request; `deletionPolicy: Orphan` releases it without that."
+            "Create a new Run, with another key if it has one. Deleting this one makes one more request; \
+             `deletionPolicy: Orphan` releases it without that."
         }
         Reason::Polled => "Nothing; to have every run followed by a stream, raise `--max-streams`.",
         Reason::ServiceUnavailable => "Nothing; check the service if it lasts.",
@@ -142,8 +141,8 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::CAInvalid => "Correct the Secret that `spec.caSecretRef` names.",
         Reason::BaseURLNotAllowed => {
-            "Delete the Workspace and create it again with another base URL, because it can't be edited; or \
-             start the operator with this one as `--base-url`, or as one more `--allowed-base-url`."
+            "Delete the Workspace and create it again with another base URL; or start the operator with this one as \
+             `--base-url`, or as one more `--allowed-base-url`."
         }
         Reason::VersionNotAccepted => {
             "Review the change of contract, then add the version to the [contract \
