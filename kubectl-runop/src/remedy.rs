@@ -22,11 +22,10 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::WorkspaceAmbiguous => {
             "Leave the annotation `run-operator.dev/is-default` on one of the ClusterWorkspaces, or create the \
-             Workspace `default` in the namespace; the Run then resumes automatically."
+             Workspace `default` in the namespace."
         }
         Reason::ProviderNotAllowed | Reason::RegionNotAllowed | Reason::ImageNotAllowed => {
-            "Create a new Run with a value that the message names, or have the Workspace's list changed; then the \
-             Run resumes automatically."
+            "Create a new Run with a value that the message names, or have the Workspace's list changed."
         }
         Reason::NamespaceNotAllowed => {
             "Label the namespace to match, or create a new Run with another Workspace."
@@ -43,7 +42,7 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::Queued => {
             "Raise the limit that the message names, or this Run's `spec.priority`, or cancel one of the active \
-             Runs; else it is submitted automatically when its turn comes."
+             Runs; else it is submitted when its turn comes."
         }
         Reason::Submitted
         | Reason::Active
@@ -61,8 +60,7 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Create a new Run with a smaller workload: let it refer to its large parts by an address."
         }
         Reason::WriteRefused => {
-            "Let the operator write Runs, Workspaces and their status: the message names the webhook, the policy or \
-             the limit that refuses it. Exclude the operator's ServiceAccount there, or what it must not change."
+            "Exclude the operator's ServiceAccount from the webhook, the policy or the limit that the message names."
         }
         Reason::StateNotMapped => {
             "Add the state that the message names to the [contract file](contract.md), in the list of its meaning, \
@@ -110,18 +108,17 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Read the message. To release the object without it, set `deletionPolicy: Orphan`."
         }
         Reason::Failed => {
-            "See `.status.state` and `.status.events`; create a new Run, with another `spec.idempotencyKey` if \
-             it has one."
+            "See `.status.state` and `.status.events`; create a new Run, with another key if it has one."
         }
         Reason::CancelledElsewhere => {
-            "Create a new Run to run it again, with another `spec.idempotencyKey` if it has one."
+            "Create a new Run to run it again, with another key if it has one."
         }
         Reason::DeadlineExceeded => {
-            "Create a new Run with a longer deadline, and with another `spec.idempotencyKey` if it has one."
+            "Create a new Run with a longer deadline, and with another key if it has one."
         }
         Reason::RunNotFound => {
-            "Create a new Run, with another `spec.idempotencyKey` if it has one. Deleting this one makes one more \
-             request; `deletionPolicy: Orphan` releases it without that."
+            "Create a new Run, with another key if it has one. Deleting this one makes one more request; \
+             `deletionPolicy: Orphan` releases it without that."
         }
         Reason::Polled => "Nothing; to have every run followed by a stream, raise `--max-streams`.",
         Reason::ServiceUnavailable => "Nothing; check the service if it lasts.",
@@ -144,8 +141,8 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::CAInvalid => "Correct the Secret that `spec.caSecretRef` names.",
         Reason::BaseURLNotAllowed => {
-            "Delete the Workspace and create it again with another base URL, because it can't be edited; or \
-             start the operator with this one as `--base-url`, or as one more `--allowed-base-url`."
+            "Delete the Workspace and create it again with another base URL; or start the operator with this one as \
+             `--base-url`, or as one more `--allowed-base-url`."
         }
         Reason::VersionNotAccepted => {
             "Review the change of contract, then add the version to the [contract \
@@ -157,16 +154,14 @@ pub fn markdown(reason: Reason) -> &'static str {
              version."
         }
         Reason::TemplateNotFound => {
-            "Create the RunTemplate that the message names, or name another in `spec.templateRef`; the schedule then \
-             resumes automatically."
+            "Create the RunTemplate that the message names, or name another in `spec.templateRef`."
         }
         Reason::TemplateInvalid => {
-            "Correct the RunTemplate, or the schedule's `spec.parameters`, as the message says; the schedule then \
-             resumes automatically."
+            "Correct the RunTemplate, or the schedule's `spec.parameters`, as the message says."
         }
         Reason::TemplateRefused => {
-            "Correct the schedule's template, or the RunTemplate, as the message says. Where a policy or a quota refuses \
-             the Run, have that changed: it is tried again automatically."
+            "Correct the schedule's template, or the RunTemplate, as the message says, or have the policy or the quota \
+             changed that refuses the Run."
         }
         Reason::NameTaken => {
             "Delete the Run that the message names, or create it again under another name; it is tried again \

@@ -1,4 +1,4 @@
-//! The conditions of a Run (the table in docs/conditions.md), and those of an object that the operator can't decode.
+//! The conditions of a Run (the table in docs/reasons.md), and those of an object that the operator can't decode.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -57,7 +57,7 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
     let killed = case.fault.kills();
     let one_more = seen == expected + 1;
     match event {
-        // "So are all others": lost with the process, and with the answer to that write.
+        // "All others are lost then": with the process, and with the answer to that write.
         "Run/Recovered" => (killed || case.point == "kube.run.status") && seen < expected,
         // "Published when a kind of error first occurs": a lost call is one more; a lost write shows one
         // less.

@@ -1,4 +1,4 @@
-//! The situations of the table in docs/conditions.md, and how each tool reads them.
+//! The situations of the table in docs/reasons.md, and how each tool reads them.
 
 /// One object in one situation, by the object's name.
 #[derive(Clone, Copy, Debug)]

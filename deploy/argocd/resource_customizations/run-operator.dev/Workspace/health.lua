@@ -1,4 +1,4 @@
--- The health of a Workspace or ClusterWorkspace for Argo CD, from the conditions Ready, Reconciling and Stalled (docs/conditions.md).
+-- The health of a Workspace or ClusterWorkspace for Argo CD, from the conditions Ready, Reconciling and Stalled (docs/reasons.md).
 -- It needs no standard library: Argo CD runs it with libraries off.
 
 local function condition(kind)
