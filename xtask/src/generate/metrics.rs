@@ -102,9 +102,5 @@ fn labels<'a>(series: impl Iterator<Item = &'a str>) -> String {
         }
     };
     let all: Vec<String> = names.iter().map(one).collect();
-    if all.is_empty() {
-        "–".to_owned()
-    } else {
-        all.join("<br>")
-    }
+    all.join("<br>")
 }
