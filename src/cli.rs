@@ -31,8 +31,7 @@ pub enum Command {
     ///
     /// Asks the API server for its version and for the CRDs' fields; reads the namespace's Workspaces, the operator's
     /// Deployment and Lease; and sends GET /version to the service, without a token. What the credentials may not read is
-    /// reported as not tried, and never as ok. The last line names the Workspaces that take Runs. `kubectl runop doctor`
-    /// checks more, from your own machine.
+    /// reported as not tried. The last line names the Workspaces that take Runs. `kubectl runop doctor` checks more.
     /// Exit code: 0 no check failed, 1 a check failed, 2 the checks can't be made.
     Check(CheckArgs),
 }
@@ -57,7 +56,7 @@ pub struct CheckArgs {
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: Option<String>,
 
-    /// The contract file; the one that is compiled in, if unset.
+    /// The contract file. Unset: the built-in one.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,
 
@@ -105,7 +104,7 @@ pub struct ControllerArgs {
     #[command(flatten)]
     pub service_proxy: ServiceProxyArgs,
 
-    /// The contract file; the one that is compiled in, if unset.
+    /// The contract file. Unset: the built-in one.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,
 
@@ -120,7 +119,7 @@ pub struct ControllerArgs {
     )]
     pub console_origins: Vec<String>,
 
-    /// A namespace to watch; all, if unset. Repeatable.
+    /// A namespace to watch. Unset: all. Repeatable.
     #[arg(
         long = "namespace",
         env = "RUN_OPERATOR_NAMESPACE",
@@ -130,8 +129,7 @@ pub struct ControllerArgs {
     )]
     pub namespaces: Vec<String>,
 
-    /// Whether ClusterWorkspaces are served. They need the permission to watch ClusterWorkspaces
-    /// in the whole cluster, and the labels of the watched namespaces.
+    /// Serves ClusterWorkspaces, which needs the permission to watch them and the watched namespaces.
     #[arg(
         long,
         env = "RUN_OPERATOR_CLUSTER_WORKSPACES",
@@ -141,11 +139,11 @@ pub struct ControllerArgs {
     )]
     pub cluster_workspaces: bool,
 
-    /// Whether RunSchedules are served. They need the permission to create, cancel and delete Runs.
+    /// Serves RunSchedules, which needs the permission to create, cancel and delete Runs.
     #[arg(long, env = "RUN_OPERATOR_SCHEDULES")]
     pub schedules: bool,
 
-    /// The namespace of the Secrets that ClusterWorkspaces name; the operator's own, if unset.
+    /// The namespace of the Secrets that ClusterWorkspaces name. Unset: the operator's own.
     #[arg(
         long,
         env = "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
@@ -154,8 +152,8 @@ pub struct ControllerArgs {
     )]
     pub cluster_resource_namespace: Option<String>,
 
-    /// The address at which /healthz, /readyz and, without --metrics-listen, /metrics are served. [::] is every address
-    /// of IPv6 and IPv4; without IPv6 every one of IPv4.
+    /// The address of /healthz, /readyz and, without --metrics-listen, /metrics. [::] is every address of IPv6 and IPv4;
+    /// without IPv6 every one of IPv4.
     #[arg(
         long,
         env = "RUN_OPERATOR_LISTEN",
@@ -191,7 +189,7 @@ pub struct ControllerArgs {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub max_concurrent_reconciles: u16,
 
-    /// Event streams open at the same time; further Runs are polled until a place is free.
+    /// Event streams open at the same time; further Runs are polled.
     #[arg(
         long,
         env = "RUN_OPERATOR_MAX_STREAMS",
@@ -208,13 +206,12 @@ pub struct ControllerArgs {
     #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub poll_min: Duration,
 
-    /// The longest interval between two polls, and between two attempts of a refused call; to it comes jitter of up to a
-    /// tenth, and a longer Retry-After counts instead.
+    /// The longest interval between two polls, and between two attempts of a refused call, without jitter of up to a
+    /// tenth; a longer Retry-After counts instead.
     #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     pub poll_max: Duration,
 
-    /// Duration of a watch of the API server before it is restarted, 1s to 290s; one that is silent for 5 s
-    /// longer is restarted as hung.
+    /// Duration of a watch of the API server, 1s to 290s; one that is silent for 5 s longer is restarted as hung.
     #[arg(long, env = "RUN_OPERATOR_WATCH_TIMEOUT", default_value = "2m", value_parser = watch_timeout, value_name = "DURATION")]
     pub watch_timeout: Duration,
 
@@ -226,11 +223,11 @@ pub struct ControllerArgs {
 /// Services that are reached by plain http.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct PlainHttpArgs {
-    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    /// Accepts plain http to other machines, not only to loopback addresses.
     #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
     pub allow_insecure_http: bool,
 
-    /// Speaks HTTP/2 with services that are reached by plain http (h2c), such as a sidecar; they must all speak it.
+    /// Speaks HTTP/2 over plain http (h2c), such as with a sidecar; all services with plain http must speak it.
     #[arg(long, env = "RUN_OPERATOR_H2C")]
     pub h2c: bool,
 }
@@ -238,8 +235,8 @@ pub struct PlainHttpArgs {
 /// The way to services by https.
 #[derive(Debug, Args)]
 pub struct ServiceProxyArgs {
-    /// A proxy to all services that are reached by https, such as `http://proxy.example.com:3128`, without a user name or
-    /// password. It must allow CONNECT. Unset: none, whatever `HTTPS_PROXY` says.
+    /// A proxy to all services with https, such as `http://proxy.example.com:3128`, by CONNECT and without a password.
+    /// Unset: none, whatever `HTTPS_PROXY` says.
     #[arg(id = "service_proxy", long = "service-proxy", env = "RUN_OPERATOR_SERVICE_PROXY", value_parser = given, value_name = "URL")]
     pub url: Option<String>,
 }
@@ -256,8 +253,7 @@ pub struct MetricsArgs {
     )]
     pub namespace_label: bool,
 
-    /// The address at which /metrics is served over TLS, to tokens of the cluster whose user may get the path
-    /// /metrics. --listen then serves only /healthz and /readyz.
+    /// The address of /metrics over TLS, for tokens of the cluster whose user may get the path /metrics.
     #[arg(
         id = "metrics_listen",
         long = "metrics-listen",
@@ -267,8 +263,8 @@ pub struct MetricsArgs {
     )]
     pub address: Option<SocketAddr>,
 
-    /// The certificate of that address with its chain, as PEM; read again when it changes. Without it one is made
-    /// and self-signed at each start.
+    /// The certificate of that address with its chain, as PEM; read again when it changes. Unset: self-signed at each
+    /// start.
     #[arg(
         id = "metrics_cert",
         long = "metrics-cert",
@@ -294,8 +290,7 @@ pub struct MetricsArgs {
 /// Leader election among several operators.
 #[derive(Debug, Args)]
 pub struct LeaderElectionArgs {
-    /// Of several operators only the holder of a Lease acts; the others wait, with warm caches. One that loses
-    /// the Lease forgets everything and waits again.
+    /// Of several operators only the holder of a Lease acts; the others wait, with warm caches.
     #[arg(long = "leader-elect", env = "RUN_OPERATOR_LEADER_ELECT")]
     pub enabled: bool,
 
@@ -303,7 +298,7 @@ pub struct LeaderElectionArgs {
     #[arg(long = "leader-elect-lease-duration", env = "RUN_OPERATOR_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
     pub lease_duration: Duration,
 
-    /// Time for which a leader that can't renew the Lease continues; shorter than the lease duration.
+    /// Time for which a leader that can't renew the Lease acts; shorter than the lease duration.
     #[arg(long = "leader-elect-renew-deadline", env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub renew_deadline: Duration,
 
@@ -312,7 +307,7 @@ pub struct LeaderElectionArgs {
     #[arg(long = "leader-elect-retry-period", env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     pub retry_period: Duration,
 
-    /// The namespace of the Lease; the operator's own, if unset.
+    /// The namespace of the Lease. Unset: the operator's own.
     #[arg(
         long = "leader-elect-namespace",
         env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",

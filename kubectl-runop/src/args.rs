@@ -54,23 +54,23 @@ pub struct Cli {
 /// The cluster, the user and the namespace, as for kubectl.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
-    /// The namespace; the context's own, if unset.
+    /// The namespace. Unset: the context's own.
     #[arg(short, long, global = true, value_parser = given(), value_name = "NAME", help_heading = "Cluster")]
     pub namespace: Option<String>,
 
-    /// The context of the kubeconfig; its current one, if unset.
+    /// The context of the kubeconfig. Unset: its current one.
     #[arg(long, global = true, value_parser = given(), value_name = "NAME", help_heading = "Cluster")]
     pub context: Option<String>,
 
-    /// The cluster of the kubeconfig; the context's own, if unset.
+    /// The cluster of the kubeconfig. Unset: the context's own.
     #[arg(long, global = true, value_parser = given(), value_name = "NAME", help_heading = "Cluster")]
     pub cluster: Option<String>,
 
-    /// The user of the kubeconfig; the context's own, if unset.
+    /// The user of the kubeconfig. Unset: the context's own.
     #[arg(long, global = true, value_parser = given(), value_name = "NAME", help_heading = "Cluster")]
     pub user: Option<String>,
 
-    /// The kubeconfig; if unset, the files that KUBECONFIG names, ~/.kube/config, or the Pod's service account.
+    /// The kubeconfig. Unset: the files that KUBECONFIG names, ~/.kube/config, or the Pod's service account.
     #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -88,9 +88,9 @@ pub struct ClusterArgs {
 pub enum Command {
     /// Creates a Run, from a manifest, from flags or from a `RunTemplate`.
     ///
-    /// With --idempotency-key and without a name the name is made from the key, so that the same command, repeated,
-    /// finds the Run that it made before and submits nothing twice. A Run that is there with another workload or place is
-    /// an error. The name is chosen before the request: if its answer is lost, the message has the name to look for.
+    /// With --idempotency-key and without a name the name is made from the key: the same command, repeated, finds the Run
+    /// that it made before. A Run that is there with another workload or place is an error. If the answer to the request
+    /// is lost, the message has the name to look for.
     Submit(Box<SubmitArgs>),
     /// Creates a new Run from the spec of one that has ended.
     ///
@@ -105,9 +105,9 @@ pub enum Command {
     List(ListArgs),
     /// Explains one Run, or one `RunSchedule`: its state, the cause, and what to do about it.
     ///
-    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only. For
-    /// what you may not read it says so, and shows what the Run's own status has. Names the `RunSchedule` and the
-    /// `RunTemplate` that the Run is from. A `RunSchedule` is named as in `why schedule/nightly`.
+    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only; what you may
+    /// not read it names. Names the `RunSchedule` and the `RunTemplate` that the Run is from. For a `RunSchedule`:
+    /// `why schedule/nightly`.
     Why(WhyArgs),
     /// Prints the address of the run's page in the service's console, and opens it in the browser.
     ///
@@ -138,8 +138,8 @@ pub enum Command {
     /// Asks the API server for its version, for the CRDs' fields, for other API groups with our names, and for the
     /// permissions of the operator's service account; applies a Run without storing it (server-side dry run); reads the
     /// namespace's Workspaces, Runs and schedules, the operator's Deployment and Lease; and sends GET /version to the
-    /// service, without a token. What you may not read or ask is reported as not tried, and never as ok. The last line
-    /// names the Workspaces that take Runs.
+    /// service, without a token. What you may not read or ask is reported as not tried. The last line names the Workspaces
+    /// that take Runs.
     /// Exit code: 0 no check failed, 1 a check failed, 2 the checks can't be made.
     Doctor(DoctorArgs),
     /// Writes one file for support: objects, Events, the operator's Deployment, Lease, logs and metrics, versions.

@@ -11,8 +11,14 @@ use super::Generated;
 use crate::common::{Outcome, read};
 
 const PAGE: &str = "docs/metrics.md";
-/// Labels whose values say nothing: the version of the day, the name of a Lease, a namespace.
-const WITHOUT_VALUES: [&str; 3] = ["version", "name", "workspace_namespace"];
+/// Labels whose values say nothing: the version of the day, the name of a Lease, a namespace; or the page says them once.
+const WITHOUT_VALUES: [&str; 5] = [
+    "version",
+    "name",
+    "workspace_namespace",
+    "controller",
+    "kind",
+];
 
 /// The page.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
@@ -96,9 +102,5 @@ fn labels<'a>(series: impl Iterator<Item = &'a str>) -> String {
         }
     };
     let all: Vec<String> = names.iter().map(one).collect();
-    if all.is_empty() {
-        "–".to_owned()
-    } else {
-        all.join("<br>")
-    }
+    all.join("<br>")
 }
