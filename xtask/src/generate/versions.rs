@@ -18,7 +18,7 @@ const PLACES: [&str; 5] = [
     "docs",
 ];
 /// Files that are about other versions too.
-const OTHERS: [&str; 2] = ["docs/upgrade.md", "docs/api-versions.md"];
+const OTHERS: [&str; 1] = ["docs/upgrade.md"];
 /// What stands directly before our version, and before no other's.
 const MARKS: [&str; 16] = [
     "run-operator:",
