@@ -17,8 +17,6 @@ const PLACES: [&str; 5] = [
     "deploy",
     "docs",
 ];
-/// Files that are about other versions too.
-const OTHERS: [&str; 1] = ["docs/upgrade.md"];
 /// What stands directly before our version, and before no other's.
 const MARKS: [&str; 16] = [
     "run-operator:",
@@ -46,7 +44,7 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
         for path in below(&root().join(place))? {
             let path = path.strip_prefix(root()).unwrap_or(&path);
             let text = path.extension().is_some_and(|e| e == "md" || e == "yaml");
-            if text && !OTHERS.iter().any(|other| path == Path::new(other)) {
+            if text {
                 files.extend(stating(path)?);
             }
         }
