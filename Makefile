@@ -98,7 +98,7 @@ release-platform: ## Make this architecture's part of a release, target/dist/VER
 	@.ci/release-platform $(VERSION)
 
 .PHONY: release
-release: ## Make the release VERSION, target/dist/VERSION, from a clean tag (docs/release.md)
+release: ## Make the release VERSION, target/dist/VERSION, from a clean tag (CONTRIBUTING.md)
 	@.ci/release $(VERSION)
 
 .PHONY: release-reproducible

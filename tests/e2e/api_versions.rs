@@ -1,5 +1,5 @@
-//! A second API version beside v1alpha1, stored, and taken back, while Runs are at work: the way of
-//! `docs/api-versions.md`.
+//! A second API version beside v1alpha1, stored, and taken back, while Runs are at work: the way of CONTRIBUTING.md,
+//! "The next API version".
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,6 @@ use run_operator::api::{Phase, crd, names};
 use crate::support::{Plane, Setup, World, eventually, output_of, own_control_plane};
 
 const NEXT: &str = "v1beta1";
-const PAGE: &str = include_str!("../../docs/api-versions.md");
 
 fn definitions(world: &World) -> Api<CustomResourceDefinition> {
     Api::all(world.client.clone())
@@ -67,18 +66,17 @@ async fn serves(world: &World, versions: &[&str]) {
     .await;
 }
 
-/// Migrates what is stored to this version, by the script of the page.
+/// Migrates what is stored to this version.
 async fn migrate(world: &World, version: &str) {
-    let script = PAGE.split("```sh\n").nth(1).unwrap();
-    let script = script.split("```").next().unwrap().replace(NEXT, version);
     let kubectl = world.control_plane.kubectl();
     let folder = Path::new(kubectl.get_program()).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
-    let mut bash = Command::new("bash");
-    bash.args(["-c", &script])
+    let mut script = Command::new(test_support::root().join("deploy/migrate-stored.sh"));
+    script
+        .arg(version)
         .env("PATH", format!("{}:{path}", folder.display()))
         .env("KUBECONFIG", world.control_plane.kubeconfig());
-    output_of(bash, "").await.unwrap();
+    output_of(script, "").await.unwrap();
     for crd in crd::all() {
         let now = definitions(world).get(&crd.name_any()).await.unwrap();
         let stored = now.status.unwrap().stored_versions;

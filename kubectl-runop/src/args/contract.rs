@@ -37,7 +37,7 @@ pub enum ContractCommand {
 /// The contract file.
 #[derive(Debug, Args)]
 pub struct ContractFileArgs {
-    /// The contract file; the one that is compiled in, if unset.
+    /// The contract file. Unset: the built-in one.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,
 }
@@ -113,7 +113,7 @@ pub struct TrialArgs {
 /// The connection for a service.
 #[derive(Debug, Args)]
 pub struct ConnectionArgs {
-    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    /// Accepts plain http to other machines, not only to loopback addresses.
     #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
     pub allow_insecure_http: bool,
 

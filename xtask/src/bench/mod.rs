@@ -28,7 +28,7 @@ use table::percent;
 use usage::Host;
 
 /// A row of every part: where it is more than some percent, the times tell of the host and not of the operator.
-const TAKEN: &str = "Time that the machine's host took from its cores meanwhile";
+const TAKEN: &str = "CPU steal";
 
 #[derive(Args)]
 pub(crate) struct Options {

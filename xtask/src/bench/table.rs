@@ -37,7 +37,8 @@ impl Figures {
         self
     }
 
-    /// A table with a column for each case. A row that is new in a later column follows the others.
+    /// A table with a column for each case. A row that is new in a later column follows the others; one that is less
+    /// than 0.005 in each is left out.
     pub(super) fn columns(self, title: &str, columns: &[Column]) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in columns.iter().flat_map(|column| &column.rows) {
@@ -53,7 +54,9 @@ impl Figures {
             let cells = columns.iter().map(of);
             std::iter::once((*name).to_owned()).chain(cells).collect()
         };
-        let rows: Vec<Vec<String>> = names.iter().map(row).collect();
+        let rows = names.iter().map(row);
+        let some = |row: &Vec<String>| row[1..].iter().any(|cell| cell != "-" && cell != "0.00");
+        let rows: Vec<Vec<String>> = rows.filter(some).collect();
         let titles = columns.iter().map(|column| column.title.as_str());
         let head: Vec<&str> = std::iter::once("").chain(titles).collect();
         self.table(title, &head, &rows)
@@ -104,15 +107,15 @@ impl Column {
 /// How times are spread, in ms.
 pub(super) fn spread(what: &str, mut times: Vec<Duration>) -> Vec<Row> {
     times.sort_unstable();
-    let mut rows = vec![(format!("{what}, number"), times.len().to_string())];
-    for (name, hundredths) in [("p50", 50), ("p99", 99), ("longest", 100)] {
-        let place = times.len() * hundredths / 100;
-        if let Some(time) = times.get(place).or(times.last()) {
-            let ms = (time.as_secs_f64() * 10_000.0).round() / 10.0;
-            rows.push((format!("{what}, {name}"), ms.to_string()));
-        }
-    }
-    rows
+    let of = |hundredths: usize| {
+        let time = times.get(times.len() * hundredths / 100).or(times.last())?;
+        Some((time.as_secs_f64() * 10_000.0).round() / 10.0)
+    };
+    let (Some(p50), Some(p99), Some(longest)) = (of(50), of(99), of(100)) else {
+        return Vec::new();
+    };
+    let what = format!("{what}: p50, p99, longest");
+    vec![(what, format!("{p50}, {p99}, {longest}"))]
 }
 
 /// Seconds.
