@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -20,16 +18,15 @@ use prometheus_client::registry::Registry;
 
 use crate::api::{Phase, Reason, WorkspaceKind};
 use crate::service::{Observer, Operation};
-use crate::util::lock;
-
-use run_life::{DURATION_BUCKETS, LAG_BUCKETS, RunLabels, WAIT_BUCKETS};
-use slots::QUEUE_BUCKETS;
 
 mod process;
+mod rendered;
 mod run_life;
 mod slots;
 #[cfg(test)]
 mod tests;
+
+pub use rendered::Rendered;
 
 const CONTROLLERS: [&str; 4] = ["run", "workspace", "clusterworkspace", "runschedule"];
 const NO_ANSWER: &str = "none";
@@ -72,7 +69,6 @@ pub(crate) const NAMESPACE_GONE: &str = "namespace_gone";
 const CREATED: &str = "created";
 pub(crate) const SKIPPED: &str = "skipped";
 pub(crate) const MISSED: &str = "missed";
-const KEPT: Duration = Duration::from_secs(1);
 /// As in controller-runtime.
 const RECONCILE_BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
@@ -87,7 +83,30 @@ const SERVICE_BUCKETS: [f64; 13] = [
 /// From at once to an hour.
 const LATE_BUCKETS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 
+/// From a minute to a week.
+const DURATION_BUCKETS: [f64; 12] = [
+    60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 86400.0, 172_800.0, 345_600.0,
+    604_800.0,
+];
+
+/// From a second, the precision of the object's times, to a week.
+const WAIT_BUCKETS: [f64; 11] = [
+    1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604_800.0,
+];
+
+/// From one GET and one write to an API server that refuses the write for long.
+const LAG_BUCKETS: [f64; 12] = [
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
+];
+
+/// From at once to a week.
+const QUEUE_BUCKETS: [f64; 10] = [
+    0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0, 604_800.0,
+];
+
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+type RunLabels = Vec<(&'static str, Cow<'static, str>)>;
 
 type FixedLabels<const N: usize> = [(&'static str, &'static str); N];
 
@@ -471,27 +490,4 @@ fn number(counts: &Counts, of: &str) -> i64 {
 
 pub(crate) fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// The last rendering: a hundred scrapes within a second cost one.
-#[derive(Default)]
-pub struct Rendered(Mutex<Option<(Instant, Bytes)>>);
-
-impl Rendered {
-    /// The rendering of the last second, or a new one by `render`, at most one at a time.
-    pub fn text(
-        &self,
-        now: Instant,
-        render: impl FnOnce() -> Result<String, fmt::Error>,
-    ) -> Result<Bytes, fmt::Error> {
-        let mut kept = lock(&self.0);
-        if let Some((at, text)) = &*kept
-            && now.saturating_duration_since(*at) < KEPT
-        {
-            return Ok(text.clone());
-        }
-        let text = Bytes::from(render()?);
-        *kept = Some((now, text.clone()));
-        Ok(text)
-    }
 }

@@ -6,25 +6,7 @@ use std::borrow::Cow;
 use crate::api::Phase;
 use crate::decide::milestones::{ENDS, Milestones};
 
-use super::{Metrics, labels};
-
-pub(super) type RunLabels = Vec<(&'static str, Cow<'static, str>)>;
-
-/// From a minute to a week.
-pub(super) const DURATION_BUCKETS: [f64; 12] = [
-    60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 86400.0, 172_800.0, 345_600.0,
-    604_800.0,
-];
-
-/// From a second, the precision of the object's times, to a week.
-pub(super) const WAIT_BUCKETS: [f64; 11] = [
-    1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604_800.0,
-];
-
-/// From one GET and one write to an API server that refuses the write for long.
-pub(super) const LAG_BUCKETS: [f64; 12] = [
-    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0,
-];
+use super::{Metrics, RunLabels, labels};
 
 fn of(namespace: Option<&str>, fixed: &[(&'static str, &'static str)]) -> RunLabels {
     let fixed = fixed.iter().map(|(name, value)| (*name, Cow::from(*value)));

@@ -8,11 +8,6 @@ use crate::decide::queue::Usage;
 
 use super::{Labels, Metrics, gauge};
 
-/// From at once to a week.
-pub(super) const QUEUE_BUCKETS: [f64; 10] = [
-    0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 14400.0, 86400.0, 604_800.0,
-];
-
 impl Metrics {
     /// Sets the gauges of the Workspaces with a limit, summed by kind and namespace.
     pub(crate) fn set_slots<'a>(&self, of: impl Iterator<Item = (&'a WorkspaceKey, Usage)>) {

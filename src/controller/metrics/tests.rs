@@ -114,20 +114,3 @@ async fn requests_are_counted_by_status_and_abandoned_ones_as_none() {
         ],
     );
 }
-
-/// Proves: P-metrics
-#[test]
-fn a_thousand_scrapes_in_ten_seconds_cost_ten_renderings() {
-    let (rendered, start) = (Rendered::default(), Instant::now());
-    let mut renderings = 0;
-    for n in 0..1000 {
-        let now = start + Duration::from_millis(10 * n);
-        let text = rendered.text(now, || {
-            renderings += 1;
-            Ok(renderings.to_string())
-        });
-        let second = n / 100 + 1;
-        assert_eq!(text, Ok(Bytes::from(second.to_string())));
-    }
-    assert_eq!(renderings, 10);
-}
