@@ -63,7 +63,7 @@ async fn in_force(world: &World, subresource: &str, patch: serde_json::Value) {
 }
 
 const INTENT: &str = "!has(object.metadata.annotations) || !('run-operator.dev/intent' in object.metadata.annotations)";
-const REMEDY: &str = "To mend it: Let the operator write Runs";
+const REMEDY: &str = "To mend it: Exclude the operator's ServiceAccount";
 
 async fn refused(world: &World, write: &str) {
     let series = format!(
