@@ -11,8 +11,8 @@ use test_support::root;
 
 use crate::common::{Outcome, below, read, read_bytes, write};
 
-/// The one has the links of every chapter as from the first, the other those of a site's top.
-const ELSEWHERE: [&str; 2] = ["print.html", "404.html"];
+/// Has the links of every chapter as from the first.
+const PRINTED: &str = "print.html";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -51,10 +51,9 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
 /// Copies the chapters and what they link to.
 fn stage(out: &Path) -> Outcome<()> {
     let source = out.join("src");
-    write(
-        &out.join("book.toml"),
-        read(&root().join("docs/book.toml"))?,
-    )?;
+    for file in ["book.toml", "book.css"] {
+        write(&out.join(file), read(&root().join("docs").join(file))?)?;
+    }
     // Its links are from its own folder.
     let mut summary = read(&root().join("docs/SUMMARY.md"))?;
     let mut files = BTreeSet::new();
@@ -110,7 +109,7 @@ fn follow(pages: &BTreeMap<PathBuf, String>) -> (usize, Vec<String>) {
     let mut followed = 0;
     let mut broken = Vec::new();
     for (path, page) in pages {
-        if ELSEWHERE.iter().any(|elsewhere| path.ends_with(elsewhere)) {
+        if path.ends_with(PRINTED) {
             continue;
         }
         for link in [values(page, "href"), values(page, "src")].concat() {
