@@ -1,4 +1,4 @@
-//! run-operator turns a `Run` object into exactly one run at the Run Orchestration Service.
+//! run-operator turns a `Run` object into at most one run at the Run Orchestration Service.
 //!
 //! Five layers, each knowing only those above it; a test enforces it:
 //!

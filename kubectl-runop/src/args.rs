@@ -101,12 +101,13 @@ pub enum Command {
     ///
     /// The order: what waits for a person, what waits for something else, what is shown from an old answer, what is
     /// at work, what failed, what ended otherwise; the newest first in each. Colours: red needs a person or failed, yellow
-    /// waits or is shown from an old answer. `Queued (3 of 12)` has the place among the Runs that wait for a slot of their Workspace, if all can be listed.
+    /// waits or is shown from an old answer. `Queued (3 of 12)` has the place among the Runs that wait for a slot of their
+    /// Workspace, if all can be listed.
     List(ListArgs),
     /// Explains one Run, or one `RunSchedule`: its state, the cause, and what to do about it.
     ///
-    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only; what you may
-    /// not read it names. Names the `RunSchedule` and the `RunTemplate` that the Run is from. For a `RunSchedule`:
+    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only. Names what you
+    /// may not read, and the `RunSchedule` and the `RunTemplate` that the Run is from. For a `RunSchedule`:
     /// `why schedule/nightly`.
     Why(WhyArgs),
     /// Prints the address of the run's page in the service's console, and opens it in the browser.
@@ -120,13 +121,14 @@ pub enum Command {
     Wait(WaitArgs),
     /// Cancels runs and keeps the objects. It can't be undone.
     Cancel(NamesArgs),
-    /// Submits refused Runs once more; refuses where nothing could come of it. A run that may exist is not doubled.
+    /// Submits refused Runs once more. A submission that may have made a run is repeated with its key. Refuses where a
+    /// retry has no effect.
     Retry(NamesArgs),
     /// Holds Runs back that are not submitted yet.
     Suspend(NamesArgs),
     /// Resumes suspended Runs: they are submitted.
     Resume(NamesArgs),
-    /// Lists, holds and resumes `RunSchedule`s, and creates a Run beside the times of one.
+    /// Lists, holds and resumes `RunSchedule`s, and creates a Run outside their times.
     #[command(subcommand)]
     Schedule(ScheduleCommand),
     /// Lets objects be deleted without their runs, which continue at the service.
@@ -135,7 +137,7 @@ pub enum Command {
     Orphan(NamesArgs),
     /// Finds what prevents Runs: cluster, CRDs, permissions, Workspaces, operator, service. Changes nothing.
     ///
-    /// Asks the API server for its version, for the CRDs' fields, for other API groups with our names, and for the
+    /// Asks the API server for its version, for the CRDs' fields, for other API groups with the same kinds, and for the
     /// permissions of the operator's service account; applies a Run without storing it (server-side dry run); reads the
     /// namespace's Workspaces, Runs and schedules, the operator's Deployment and Lease; and sends GET /version to the
     /// service, without a token. What you may not read or ask is reported as not tried. The last line names the Workspaces

@@ -1,4 +1,4 @@
-//! `schedule`: lists RunSchedules, holds and resumes them, and creates a Run beside the times of one.
+//! `schedule`: lists RunSchedules, holds and resumes them, and creates a Run outside their times.
 
 use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};

@@ -75,20 +75,19 @@ pub struct RunScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// What happens at a tick while a Run of an earlier one has not ended. `Forbid`, the default: the tick
-    /// is skipped, or where `startingDeadlineSeconds` is set waits as long for the end and is then missed.
+    /// is skipped; where `startingDeadlineSeconds` is set, it waits as long for the end, and is then missed.
     /// `Allow`: both are active. `Replace`: the earlier Run is cancelled, and the new one created when it
     /// has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ConcurrencyPolicy", extend("default" = ConcurrencyPolicy::default()))]
     pub concurrency_policy: Option<ConcurrencyPolicy>,
-    /// Seconds after a tick until which its Run may be created, 1 to 100 years. Unset: 300 with
-    /// `catchUp: Skip`, no limit with `Latest`.
+    /// Seconds after a tick until which its Run may be created, at least 1. Unset: 300 with `catchUp: Skip`, no
+    /// limit with `Latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub starting_deadline_seconds: Option<i64>,
-    /// What happens after an outage to ticks that nobody saw in time. `Skip`, the default: nothing, beyond
-    /// 300 seconds. `Latest`: the latest of them is made up for. Where `startingDeadlineSeconds` is set, it
-    /// bounds both.
+    /// How late the Run of a tick may be created where `startingDeadlineSeconds` is unset. `Skip`, the default: 300
+    /// seconds. `Latest`: without a limit. Of the ticks that passed in an outage only the latest has a Run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CatchUp", extend("default" = CatchUp::default()))]
     pub catch_up: Option<CatchUp>,
@@ -132,13 +131,13 @@ pub enum ConcurrencyPolicy {
     Replace,
 }
 
-/// What happens to the ticks of an outage.
+/// How late the Run of a tick may be created where `startingDeadlineSeconds` is unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum CatchUp {
-    /// Nothing.
+    /// 300 seconds.
     #[default]
     Skip,
-    /// The latest is made up for.
+    /// Without a limit.
     Latest,
 }
 

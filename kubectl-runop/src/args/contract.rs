@@ -20,10 +20,8 @@ pub enum ContractCommand {
     /// With --base-url: GET /version must be answered with an accepted version, and GET /workspaces/current without a
     /// token be refused with a 401 problem. With --run besides: GET /runs/{id} with a token, and what the operator would
     /// make of the answer. No token is printed, and without --run none is sent.
-    /// With --openapi the service is not called: the document's operations, headers and fields that the operator relies
-    /// on are looked for, the contract file's pointers in its schemas, and the states and codes that it enumerates in the
-    /// contract file's lists. `$ref` within the document, allOf, oneOf, anyOf, enum and nullable are understood; what
-    /// isn't is named.
+    /// With --openapi the service is not called: its document is compared with what the operator relies on and with the
+    /// contract file. What is not understood in it is named.
     /// Exit code: 0 matches the contract, 1 differs from it, 2 it can't be tried.
     Check(ContractCheckArgs),
     /// Writes a first contract file from a service's OpenAPI 3.0 document, with a comment at each guess.

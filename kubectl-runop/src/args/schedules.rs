@@ -29,9 +29,8 @@ pub struct RerunArgs {
     #[arg(long)]
     pub beside: bool,
 
-    /// The value of a parameter, such as `lr=0.1`: the new Run is made anew from the `RunTemplate` that the old one is
-    /// from, as that is now, with its labels and annotations. Parameters that are not set have their defaults, and not
-    /// the old Run's values. Repeatable.
+    /// The value of a parameter, such as `lr=0.1`. The new Run is then made from the old one's `RunTemplate` as it is now.
+    /// Other parameters have their defaults, not the old Run's values. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 

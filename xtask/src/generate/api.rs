@@ -119,9 +119,10 @@ fn table(page: &mut String, title: &str, schema: &Value, described: &mut Describ
 
 /// A row for each field, and below it for its own fields.
 fn rows(page: &mut String, title: &str, above: &str, schema: &Value, described: &mut Described) {
-    // Of the outermost, those that a rule of the schema has written once.
+    // Of the outermost, those that a rule of the schema has written once: it compares with the old value.
     let once = |name: &str| {
-        let mut rules = all(&schema["x-kubernetes-validations"]);
+        let mut rules = all(&schema["x-kubernetes-validations"])
+            .filter(|rule| text(&rule["rule"]).contains("oldSelf"));
         above.is_empty() && rules.any(|rule| rule["fieldPath"] == format!(".{name}"))
     };
     for (name, field) in object(&schema["properties"]) {
