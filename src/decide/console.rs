@@ -5,6 +5,8 @@ use url::Url;
 
 use crate::api::limits::MAX_CONSOLE_URL;
 
+use super::truncate::stored_bytes;
+
 /// Characters that RFC 3986 has only percent-encoded, or only in an IPv6 address.
 const NEVER: &[u8] = b"\"<>\\^`{|}[]";
 
@@ -39,7 +41,7 @@ impl ConsoleOrigins {
     pub(crate) fn usable(&self, address: &str) -> Option<String> {
         let url = https(address)?;
         let allowed = self.0.contains(&url.origin().ascii_serialization());
-        let fits = url.as_str().len() <= MAX_CONSOLE_URL;
+        let fits = stored_bytes(url.as_str()) <= MAX_CONSOLE_URL;
         (allowed && fits).then(|| url.into())
     }
 }
@@ -97,6 +99,7 @@ mod tests {
         let of = |bytes: usize| format!("https://a.example/{}", "x".repeat(bytes - 18));
         assert_eq!(origins.usable(&of(2048)), Some(of(2048)));
         assert_eq!(origins.usable(&of(2049)), None);
+        assert_eq!(origins.usable(&of(2043).replace("xx", "x&")), None);
     }
 
     #[rstest]
