@@ -8,6 +8,7 @@ use crate::api::limits::{MAX_RECORD, MAX_RUN_ID, MAX_SERVICE_VERSION, MAX_STATE}
 use crate::decide::failure::{Call, Class, Failure, RunView, classify};
 use crate::service::RunId;
 use crate::service::client::Answer;
+use crate::service::excerpt::Shown;
 
 /// The run that every GET and cancellation asks for.
 const ASKED: &str = "run-1";
@@ -19,9 +20,12 @@ pub fn answer(input: &[u8]) {
     let Some(head) = said.head("").filter(|head| head.status.is_success()) else {
         return;
     };
+    let mut shown = Shown::new(["/state", "/error/message", "/metrics/0"]);
+    shown.read(said.body);
     let answer = Answer {
         head,
         body: Bytes::copy_from_slice(said.body),
+        shown,
         contract: CONTRACT.clone(),
         redactor: REDACTOR.clone(),
     };

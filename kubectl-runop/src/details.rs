@@ -6,17 +6,13 @@ use std::io::{IsTerminal, stdout};
 use jiff::Timestamp;
 
 use run_operator::decide::console::https;
-use run_operator::decide::truncate::escaped;
 
 use crate::args::OpenArgs;
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::between;
-use crate::print::out;
+use crate::print::{line, out};
 use crate::run::Run;
-
-/// Bytes of a text of the service.
-const SHOWN: usize = 1024;
 
 const NO_ADDRESS: &str = "The operator shows it if the service's answers name it, the contract file says where \
     (run.consoleURLPointers), and its origin is allowed (--console-origin, service.consoleOrigins of the chart). An Event of \
@@ -45,7 +41,7 @@ fn address(run: &Run) -> Result<String, ToolError> {
         return Err(ToolError::usage(why));
     };
     https(stored).map(String::from).ok_or_else(|| {
-        let shown = escaped(stored, SHOWN);
+        let shown = line(stored);
         ToolError::usage(format!(
             "status.consoleURL of the Run {name} is no plain https URL, so it is not opened: {shown:?}"
         ))
@@ -59,21 +55,19 @@ pub(crate) fn lines(run: &Run, now: Timestamp) -> Vec<String> {
     };
     let progress = status.progress.as_ref().map(|progress| {
         let percent = progress.percent.map(|percent| format!("{percent} %"));
-        let message = progress.message.as_deref();
-        let message = message.map(|text| escaped(text, SHOWN).into_owned());
         let since = progress.last_update_time.as_ref();
         let since = since.map(|at| format!("{} ago", between(at.0, now)));
-        let parts = [percent, message, since].into_iter().flatten();
+        let parts = [percent, progress.message.clone(), since]
+            .into_iter()
+            .flatten();
         format!("Progress: {}", parts.collect::<Vec<_>>().join(", "))
     });
-    let results = status.results.iter().map(|(name, value)| {
-        let [name, value] = [name, value].map(|text| escaped(text, SHOWN));
-        format!("Result {name}: {value}")
-    });
-    let failure = status.failure.as_deref();
-    let failure = failure.map(|text| format!("Failure: {}", escaped(text, SHOWN)));
-    let address = status.console_url.as_deref();
-    let address = address.map(|url| format!("Console: {}", escaped(url, 2 * SHOWN)));
+    let results = status.results.iter();
+    let results = results.map(|(name, value)| format!("Result {name}: {value}"));
+    let failure = status.failure.as_ref();
+    let failure = failure.map(|text| format!("Failure: {text}"));
+    let address = status.console_url.as_ref();
+    let address = address.map(|url| format!("Console: {url}"));
     let lines = progress.into_iter().chain(results);
     lines.chain(failure).chain(address).collect()
 }
@@ -104,7 +98,7 @@ mod tests {
                 message: Some("epoch 3 of 10".to_owned()),
                 last_update_time: Some(Time(at(0))),
             });
-            let result = ("accuracy".to_owned(), "0.93\u{1b}[31m".to_owned());
+            let result = ("accuracy".to_owned(), "0.93".to_owned());
             status.results = BTreeMap::from([result]);
             status.failure = Some("out of memory".to_owned());
             status.console_url = Some("https://console.example.com/r".to_owned());
@@ -113,7 +107,7 @@ mod tests {
             lines(&run, at(60)),
             [
                 "Progress: 30 %, epoch 3 of 10, 1m ago",
-                "Result accuracy: 0.93\\u{1b}[31m",
+                "Result accuracy: 0.93",
                 "Failure: out of memory",
                 "Console: https://console.example.com/r",
             ]

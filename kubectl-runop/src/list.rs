@@ -39,7 +39,7 @@ pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolE
             .iter()
             .map(|run| (run.reference(), run.text()))
             .collect();
-        out(&print::several(&objects, format)?)?;
+        print::exact(&print::several(&objects, format)?)?;
         return Ok(End::Succeeded);
     }
     if runs.is_empty() {

@@ -1,12 +1,14 @@
 //! Results on standard output: objects, reports, tables. Progress on standard error, where somebody looks on.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use run_operator::checks::Verdict;
+use run_operator::decide::truncate::escaped;
 
 use crate::args::{ObjectFormat, ReportFormat};
 use crate::cluster::Cluster;
@@ -20,7 +22,15 @@ const GAP: usize = 3;
 /// Writes to standard output, without colours where that is no terminal or the user wants none. A reader that closes
 /// early, such as `head`, is no error.
 pub(crate) fn out(text: &str) -> Result<(), ToolError> {
-    let mut stdout = anstream::stdout().lock();
+    write(anstream::stdout().lock(), text)
+}
+
+/// The same of objects and documents: with each byte, also where colours and control characters are left out.
+pub(crate) fn exact(text: &str) -> Result<(), ToolError> {
+    write(io::stdout().lock(), text)
+}
+
+fn write(mut stdout: impl io::Write, text: &str) -> Result<(), ToolError> {
     let written = stdout.write_all(text.as_bytes());
     match written.and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -28,6 +38,16 @@ pub(crate) fn out(text: &str) -> Result<(), ToolError> {
         }
         _ => Ok(()),
     }
+}
+
+/// A line as a terminal may have it, whatever an object says: a status has texts of the service.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, usize::MAX)
+}
+
+/// Such lines.
+pub(crate) fn lines(lines: &[String]) -> String {
+    lines.iter().map(|text| line(text) + "\n").collect()
 }
 
 /// Says what is being done, to a person who waits for it.
@@ -53,7 +73,7 @@ pub(crate) fn one(
     format: Option<ObjectFormat>,
     became: &str,
 ) -> Result<(), ToolError> {
-    out(&match format {
+    exact(&match format {
         None => format!("{reference} {became}\n"),
         Some(ObjectFormat::Name) => format!("{reference}\n"),
         Some(ObjectFormat::Json) => json(text),
@@ -109,11 +129,11 @@ pub(crate) fn report(
     text: impl FnOnce() -> String,
     document: &Value,
 ) -> Result<(), ToolError> {
-    out(&match format {
-        ReportFormat::Text => text(),
-        ReportFormat::Json => format!("{document:#}\n"),
-        ReportFormat::Yaml => yaml_of(document)?,
-    })
+    match format {
+        ReportFormat::Text => out(&text()),
+        ReportFormat::Json => exact(&format!("{document:#}\n")),
+        ReportFormat::Yaml => exact(&yaml_of(document)?),
+    }
 }
 
 /// A report of checks with the word that begins each finding's line in a colour.
@@ -166,7 +186,8 @@ pub(crate) fn listed<'a>(
     let rows: Vec<(Style, Vec<String>)> = all
         .map(|(style, namespace, cells)| {
             let namespace = all_namespaces.then(|| namespace.to_owned());
-            (style, namespace.into_iter().chain(cells).collect())
+            let cells = namespace.into_iter().chain(cells);
+            (style, cells.map(|cell| line(&cell).into_owned()).collect())
         })
         .collect();
     table(&rows)
@@ -215,6 +236,19 @@ mod tests {
         assert_eq!(json, expected);
         let yaml: Value = serde_saphyr::from_str(&printed(ObjectFormat::Yaml)).unwrap();
         assert_eq!(yaml, expected);
+    }
+
+    /// Proves: K-output
+    #[test]
+    fn nothing_that_a_status_says_controls_a_terminal() {
+        let said = "a\u{1b}[2J\u{9b}m\nb".to_owned();
+        let shown = "a\\u{1b}[2J\\u{9b}m\\u{a}b";
+        assert_eq!(
+            lines(&[said.clone(), "é".to_owned()]),
+            format!("{shown}\né\n")
+        );
+        let rows = [(Style::new(), "team", vec![said])].into_iter();
+        assert_eq!(listed(&["STATE"], rows, false), format!("STATE\n{shown}\n"));
     }
 
     /// Proves: K-output

@@ -128,7 +128,7 @@ async fn list(cluster: &Cluster, args: &ScheduleListArgs) -> Result<End, ToolErr
             .iter()
             .map(|s| (s.reference(), &*s.text))
             .collect();
-        out(&print::several(&objects, format)?)?;
+        print::exact(&print::several(&objects, format)?)?;
         return Ok(End::Succeeded);
     }
     if schedules.is_empty() {

@@ -102,8 +102,8 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
             },
             () = tokio::time::sleep(Duration::from_secs(1)), if late.is_some() => {}
             () = &mut timeout => {
-                let state = summary(&run, wall());
-                eprintln!("error: timed out waiting for {}: {state}", run.reference());
+                let (reference, state) = (run.reference(), summary(&run, wall()));
+                eprintln!("error: timed out waiting for {reference}: {}", print::line(&state));
                 report_still_running(cluster, &name);
                 return Ok(End::TimedOut);
             }
@@ -118,7 +118,7 @@ pub(crate) async fn one(cluster: &Cluster, mut run: Run, wait: Wait) -> Result<E
 /// A line on standard error, unless it is the last one again.
 fn progress(shown: &mut String, line: String) {
     if line != *shown {
-        eprintln!("{line}");
+        eprintln!("{}", print::line(&line));
         *shown = line;
     }
 }
@@ -136,15 +136,14 @@ fn print_events(run: &Run, printed: &mut usize) -> Result<(), ToolError> {
     if lost > 0 {
         eprintln!("({lost} earlier events are no longer kept)");
     }
-    let mut text = String::new();
-    for event in status.events.iter().skip(kept.saturating_sub(new)) {
+    let events = status.events.iter().skip(kept.saturating_sub(new));
+    let lines = events.map(|event| {
         let data = event.data.as_deref().unwrap_or_default();
         let line = format!("{}  {}  {data}", event.time.0, event.kind);
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+        line.trim_end().to_owned()
+    });
     *printed = count;
-    print::out(&text)
+    print::out(&print::lines(&lines.collect::<Vec<_>>()))
 }
 
 /// What an error that the watch gets over is called; none for what is no more than a fresh list. A refusal of the list or
@@ -204,7 +203,8 @@ fn report_end(
         Outcome::Deleted => eprintln!("{name}: it was deleted, last seen {phase}"),
         Outcome::EndedOtherwise | Outcome::NeedsPerson => {
             if let Some(condition) = run.condition() {
-                eprintln!("{name}: {}: {}", condition.reason, condition.message);
+                let said = format!("{}: {}", condition.reason, condition.message);
+                eprintln!("{name}: {}", print::line(&said));
             }
             eprintln!("More: {}", cluster.command(&format!("why {name}")));
         }

@@ -426,7 +426,7 @@ fn text(cluster: &Cluster, run: &Run, explanation: &Explanation) -> String {
         let again = cluster.command(&format!("retry {}", run.name()));
         lines.push(format!("To retry: {again}"));
     }
-    lines.join("\n") + "\n"
+    print::lines(&lines)
 }
 
 #[cfg(test)]

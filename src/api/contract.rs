@@ -10,7 +10,7 @@ mod details;
 mod overlay;
 mod profile;
 
-pub use details::{RunDetails, first_of};
+pub use details::RunDetails;
 pub use overlay::{List, ResultPointers};
 pub use profile::{
     API_VERSION, BUILTIN, CodeClass, ContractError, KIND, Limits, Profile, StateClass, Timeouts,
@@ -192,10 +192,17 @@ fn text_at(document: &RawValue, pointers: &[String]) -> Option<String> {
 
 /// The same, with the pointer that led to it.
 pub fn first_at<'a>(document: &RawValue, pointers: &'a [String]) -> Option<(&'a str, String)> {
-    let mut found = pointers
-        .iter()
-        .map(|pointer| (pointer.as_str(), at(document, pointer).and_then(text)));
-    found.find_map(|(pointer, text)| Some((pointer, text?)))
+    first(document, pointers, text)
+}
+
+/// The first value, by these pointers, of which `read` makes something, and the pointer that led to it.
+fn first<'a, T>(
+    document: &RawValue,
+    pointers: &'a [String],
+    read: impl Fn(&RawValue) -> Option<T>,
+) -> Option<(&'a str, T)> {
+    let mut pointers = pointers.iter();
+    pointers.find_map(|pointer| Some((pointer.as_str(), read(at(document, pointer)?)?)))
 }
 
 /// The text of a non-empty string or of a number.

@@ -5,6 +5,8 @@ use url::Url;
 
 use crate::api::limits::MAX_CONSOLE_URL;
 
+use super::truncate::stored_bytes;
+
 /// Characters that RFC 3986 has only percent-encoded, or only in an IPv6 address.
 const NEVER: &[u8] = b"\"<>\\^`{|}[]";
 
@@ -21,7 +23,7 @@ pub struct NoOrigin(String);
 impl ConsoleOrigins {
     pub fn parse(origins: &[String]) -> Result<Self, NoOrigin> {
         let origin = |text: &String| {
-            let url = https(text).filter(|url| url.path() == "/");
+            let url = https(text).filter(|url| url.path() == "/" && !text.contains('*'));
             let url = url.filter(|url| url.query().is_none() && url.fragment().is_none());
             // Without the text if it may hold a password.
             let quoted = if text.contains('@') { "(hidden)" } else { text };
@@ -39,7 +41,7 @@ impl ConsoleOrigins {
     pub(crate) fn usable(&self, address: &str) -> Option<String> {
         let url = https(address)?;
         let allowed = self.0.contains(&url.origin().ascii_serialization());
-        let fits = url.as_str().len() <= MAX_CONSOLE_URL;
+        let fits = stored_bytes(url.as_str()) <= MAX_CONSOLE_URL;
         (allowed && fits).then(|| url.into())
     }
 }
@@ -97,6 +99,7 @@ mod tests {
         let of = |bytes: usize| format!("https://a.example/{}", "x".repeat(bytes - 18));
         assert_eq!(origins.usable(&of(2048)), Some(of(2048)));
         assert_eq!(origins.usable(&of(2049)), None);
+        assert_eq!(origins.usable(&of(2043).replace("xx", "x&")), None);
     }
 
     #[rstest]
@@ -105,7 +108,7 @@ mod tests {
     #[case("https://console.example.com/runs")]
     #[case("https://console.example.com/?a")]
     #[case("https://me:word@console.example.com")]
-    #[case("https://*.example.com ")]
+    #[case("https://*.example.com")]
     #[case("https://[::1]")]
     fn what_is_no_origin_is_refused(#[case] text: &str) {
         let told = origins(text).unwrap_err().to_string();

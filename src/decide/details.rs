@@ -7,7 +7,7 @@ use crate::api::{
     RunStatus,
     conditions::whole_seconds,
     contract::RunDetails,
-    limits::{MAX_CONSOLE_URL, MAX_FAILURE, MAX_PROGRESS_MESSAGE, MAX_RESULT, MAX_RESULTS_BYTES},
+    limits::{MAX_FAILURE, MAX_PROGRESS_MESSAGE, MAX_RESULT, MAX_RESULTS_BYTES},
     status::Progress,
 };
 
@@ -15,7 +15,7 @@ use super::{
     delays::{DETAIL_WRITES_APART, later},
     events::EventDraft,
     facts::Facts,
-    truncate::{cut, json_bytes},
+    truncate::{cut, stored_bytes},
 };
 
 /// Bytes of a result's quotation marks, colon and comma.
@@ -31,7 +31,7 @@ pub(crate) fn show(facts: &Facts<'_>, status: &mut RunStatus) {
     let mut left = MAX_RESULTS_BYTES;
     let results = said.results.iter().filter_map(|(name, value)| {
         let value = cut(value, MAX_RESULT);
-        left = left.checked_sub(json_bytes(name) + json_bytes(value) + AROUND)?;
+        left = left.checked_sub(stored_bytes(name) + stored_bytes(value) + AROUND)?;
         Some((name.clone(), value.to_owned()))
     });
     status.results = results.collect();
@@ -72,12 +72,12 @@ pub(crate) fn due(facts: &Facts<'_>) -> Timestamp {
     later(facts.now, DETAIL_WRITES_APART.saturating_sub(since))
 }
 
-/// The Event for an address that is left out.
+/// The Event for an address that is left out. Only with a write: each decision would draft it again.
 pub(crate) fn refused(facts: &Facts<'_>) -> Option<EventDraft> {
     let read = facts.memory.reading.as_ref()?;
     let address = read.details.as_ref()?.console_url.as_deref()?;
     let usable = facts.settings.console_origins.usable(address);
     usable
         .is_none()
-        .then(|| EventDraft::console_url_refused(cut(address, MAX_CONSOLE_URL)))
+        .then(|| EventDraft::console_url_refused(address))
 }

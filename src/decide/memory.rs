@@ -26,7 +26,7 @@ pub struct Memory {
     pub reading: Option<Reading>,
     /// A GET has shown that the run has ended.
     pub ended: bool,
-    /// Time of the first event or answer that named an end, by the wall clock. For the metrics alone.
+    /// Time of the first event or answer that named an end, by process time. For the metrics alone.
     pub end_heard: Option<Timestamp>,
     /// The consecutive failures, at most one entry per kind of call.
     pub failures: Vec<CallFailures>,
@@ -96,17 +96,17 @@ impl Memory {
     }
 
     /// Records an event of the stream. Returns whether it is new.
-    pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
-        let named = contract.event_state_of(&event.data);
+    pub fn received(&mut self, event: &Received, with: ReportContext<'_>) -> bool {
+        let named = with.contract.event_state_of(&event.data);
         let read = self.reading.as_ref().and_then(|read| read.state.as_deref());
         let buffer = &mut self.event_buffer;
-        let new = buffer.receive(event, named.as_deref(), read, wall);
+        let new = buffer.receive(event, named.as_deref(), read, with.wall);
         if new {
-            let ended = named.and_then(|state| contract.state(&state).terminal());
-            if ended.is_some() {
-                self.end_heard.get_or_insert(wall);
+            let ended = with.ends(named.as_deref());
+            if ended {
+                self.end_heard.get_or_insert(with.now);
             }
-            self.last_events.received(ended.is_some());
+            self.last_events.received(ended);
         }
         new
     }
@@ -254,6 +254,12 @@ pub struct ReportContext<'a> {
     pub wall: Timestamp,
 }
 
+impl ReportContext<'_> {
+    fn ends(&self, state: Option<&str>) -> bool {
+        state.is_some_and(|state| self.contract.state(state).terminal().is_some())
+    }
+}
+
 impl Memory {
     pub fn record(&mut self, report: Report, with: ReportContext<'_>) {
         match report {
@@ -320,10 +326,10 @@ impl Memory {
         match answer {
             Ok(view) => {
                 self.succeeded(Call::Get);
-                let ends = |state: &str| with.contract.state(state).terminal().is_some();
-                let ended = view.state.as_deref().is_some_and(ends);
-                let end_named = self.event_buffer.named.as_deref().is_some_and(ends);
+                let ended = with.ends(view.state.as_deref());
+                let end_named = with.ends(self.event_buffer.named.as_deref());
                 self.gets_behind_event = in_a_row(self.gets_behind_event, end_named && !ended);
+                self.end_heard.take_if(|_| !end_named && !ended);
                 if ended {
                     // A run that has ended needs no cancellation.
                     self.succeeded(Call::Cancel);
@@ -392,9 +398,8 @@ impl Memory {
     }
 
     fn saw(&mut self, view: RunView, with: ReportContext<'_>, by_get: bool) {
-        let ends = |state: &str| with.contract.state(state).terminal().is_some();
-        if view.state.as_deref().is_some_and(ends) {
-            self.end_heard.get_or_insert(with.wall);
+        if with.ends(view.state.as_deref()) {
+            self.end_heard.get_or_insert(with.now);
         }
         self.reading = Some(Reading {
             state: view.state,

@@ -39,8 +39,8 @@ pub struct RunEnd {
 }
 
 impl Milestones {
-    /// What `after` is the first version to show. `wall`: the time at which it was written or read.
-    pub fn between(before: &Run, after: &Run, memory: &Memory, wall: Timestamp) -> Self {
+    /// What `after` is the first version to show. `now`: the process time at which it was written or read.
+    pub fn between(before: &Run, after: &Run, memory: &Memory, now: Timestamp) -> Self {
         let Some(status) = &after.status else {
             return Self::default();
         };
@@ -57,7 +57,7 @@ impl Milestones {
                 outcome,
                 reason,
                 took: took(status),
-                lag: memory.end_heard.map(|heard| since(heard, wall)),
+                lag: memory.end_heard.map(|heard| since(heard, now)),
             }),
         }
     }

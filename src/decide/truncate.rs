@@ -9,14 +9,14 @@ pub(crate) const MAX_QUOTE: usize = 256;
 /// Bytes of an error's message in a status.
 pub const MAX_ERROR: usize = 512;
 
-/// Cuts `text` at a character boundary so that it takes at most `max` bytes as JSON (a control character takes six).
+/// Cuts `text` at a character boundary so that it takes at most `max` bytes where it is stored.
 pub fn cut(text: &str, max: usize) -> &str {
     if text.len() <= max / 6 {
         return text;
     }
     let mut size = 0;
     for (at, c) in text.char_indices() {
-        size += json_len(c);
+        size += stored_len(c);
         if size > max {
             return text.get(..at).unwrap_or_default();
         }
@@ -24,9 +24,16 @@ pub fn cut(text: &str, max: usize) -> &str {
     text
 }
 
-/// Bytes of `text` as JSON, without its quotation marks.
-pub(crate) fn json_bytes(text: &str) -> usize {
-    text.chars().map(json_len).sum()
+/// Bytes of `text` as the API server stores it, without its quotation marks: Go writes JSON that may stand in HTML.
+pub(crate) fn stored_bytes(text: &str) -> usize {
+    text.chars().map(stored_len).sum()
+}
+
+fn stored_len(c: char) -> usize {
+    match c {
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => 6,
+        c => json_len(c),
+    }
 }
 
 fn json_len(c: char) -> usize {
@@ -37,8 +44,9 @@ fn json_len(c: char) -> usize {
     }
 }
 
+/// Whether an identifier is kept. It is compared with what earlier versions stored, so this never changes.
 pub(crate) fn fits(text: &str, max: usize) -> bool {
-    cut(text, max).len() == text.len()
+    text.chars().map(json_len).sum::<usize>() <= max
 }
 
 /// `text` made safe for a terminal, in at most `max` bytes: characters that would move the cursor, colour the screen or

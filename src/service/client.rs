@@ -8,12 +8,12 @@ use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api::contract::Contract;
+use crate::api::contract::{Contract, RunDetails};
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::failure::{Failure, RunView};
 
 use super::connect::{ClientConfig, ConfigError, HttpClients, HttpPool};
-use super::excerpt::Excerpt;
+use super::excerpt::Shown;
 use super::identity::{Credentials, IdempotencyKey, RunId, Token};
 use super::send::{Deadline, Head, Operation, REPEATED, Request, Sender, can_be_sent};
 use super::text::{Redactor, lossy, one_line};
@@ -205,12 +205,12 @@ impl Client {
             let sent = sender.send(http, request?, limit).await?;
             let mut sent = sent.success(&sender.redactor).await?;
             let (most, status) = (sender.contract.limits().body_bytes, sent.head.status);
+            let mut shown = Shown::new(sender.contract.detail_pointers());
             let body = match operation {
                 Operation::CreateRun | Operation::GetRun | Operation::CancelRun => {
-                    let contract = &sender.contract;
-                    let excerpt = Excerpt::new(contract.run_pointers());
-                    let excerpt = excerpt.showing(contract.detail_pointers());
-                    sent.excerpt(excerpt, most).await?
+                    let pointers = sender.contract.run_pointers();
+                    let also = |chunk: &[u8]| shown.read(chunk);
+                    sent.excerpt(pointers, most, also).await?
                 }
                 _ => sent.body(most).await?,
             };
@@ -222,6 +222,7 @@ impl Client {
             let answer = Answer {
                 head: sent.head,
                 body,
+                shown,
                 contract: Arc::clone(&sender.contract),
                 redactor: Arc::clone(&sender.redactor),
             };
@@ -251,6 +252,8 @@ pub(super) struct Answer {
     pub(super) head: Head,
     /// Of a run, an excerpt.
     pub(super) body: Bytes,
+    /// What else is said of a run.
+    pub(super) shown: Shown,
     pub(super) contract: Arc<Contract>,
     pub(super) redactor: Arc<Redactor>,
 }
@@ -260,7 +263,7 @@ impl Answer {
         let text = lossy(&self.body);
         let version = self.contract.version_of(self.json(&text)?);
         Ok(VersionReply {
-            version: version.map(|version| self.shown(&version, MAX_SERVICE_VERSION)),
+            version: version.map(|version| self.fit(&version, MAX_SERVICE_VERSION)),
             request_id: self.head.request_id,
         })
     }
@@ -274,7 +277,7 @@ impl Answer {
         }
         Ok(WorkspaceReply {
             identity,
-            record: self.shown(&sorted(value), MAX_RECORD),
+            record: self.fit(&sorted(value), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
@@ -321,15 +324,15 @@ impl Answer {
         let state = self.contract.run_state_of(value);
         Ok(RunView {
             run_id,
-            state: state.map(|state| self.shown(&state, MAX_STATE)),
+            state: state.map(|state| self.fit(&state, MAX_STATE)),
             request_id: self.head.request_id.clone(),
             details: self
-                .contract
-                .run_details_of(value, |text, max| self.shown(text, max)),
+                .shown
+                .details(&self.contract, |text, max| self.fit(text, max)),
         })
     }
 
-    fn shown(&self, text: &str, max: usize) -> String {
+    fn fit(&self, text: &str, max: usize) -> String {
         one_line(&self.redactor.text(text), max)
     }
 
@@ -368,6 +371,13 @@ impl RawAnswer {
 
     pub fn json(&self) -> Option<Value> {
         serde_json::from_str(&self.text()?).ok()
+    }
+
+    /// What a Run's status would show of it, if the link leads to an origin of `--console-origin`.
+    pub fn details(&self, contract: &Contract) -> Option<Box<RunDetails>> {
+        let mut shown = Shown::new(contract.detail_pointers());
+        shown.read(self.body.as_ref()?);
+        shown.details(contract, one_line)
     }
 
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {

@@ -1,9 +1,13 @@
 //! An excerpt of a JSON text, made while the text is received. An answer may repeat a workload of any size and depth; what
 //! is needed of it are the values that a few pointers name.
 
-use crate::api::contract::names;
+use serde::de::IgnoredAny;
 
-/// Bytes of a value that is only shown, and of all of them: what has more is left out, and makes no answer unreadable.
+use crate::api::contract::{Contract, RunDetails, names};
+
+use super::text::lossy;
+
+/// Bytes of a value that is only shown, and of all of them with what leads to them.
 const SHOWN_VALUE: usize = 16 << 10;
 const SHOWN: usize = 128 << 10;
 
@@ -13,11 +17,7 @@ const SHOWN: usize = 128 << 10;
 pub(super) struct Excerpt {
     /// JSON pointers (RFC 6901) by their names.
     pointers: Vec<Vec<String>>,
-    /// Those to values that are only shown.
-    shown: Vec<Vec<String>>,
     kept: Vec<u8>,
-    /// How much of it is only shown.
-    shown_bytes: usize,
     /// The objects and arrays around this byte that a pointer passes.
     open: Vec<Level>,
     /// The value around this byte that is kept or left out as a whole.
@@ -33,16 +33,8 @@ enum InString {
     Escape,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    No,
-    Yes,
-    /// To show it. It begins at this byte of what is kept.
-    Shown(usize),
-}
-
 struct Whole {
-    keep: Keep,
+    kept: bool,
     /// Objects and arrays that are open in it.
     depth: usize,
 }
@@ -78,26 +70,18 @@ impl Level {
 
 impl Excerpt {
     pub(super) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Self {
+        let pointers = pointers.into_iter().map(|pointer| names(pointer).collect());
         Self {
-            pointers: split(pointers),
-            shown: Vec::new(),
+            pointers: pointers.collect(),
             kept: Vec::new(),
-            shown_bytes: 0,
             open: Vec::new(),
             whole: None,
             string: InString::No,
         }
     }
 
-    /// With values that are only shown.
-    pub(super) fn showing<'a>(self, pointers: impl IntoIterator<Item = &'a str>) -> Self {
-        let shown = split(pointers);
-        Self { shown, ..self }
-    }
-
-    /// Bytes that are kept, without those of values that are only shown.
     pub(super) fn len(&self) -> usize {
-        self.kept.len().saturating_sub(self.shown_bytes)
+        self.kept.len()
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -122,26 +106,10 @@ impl Excerpt {
                 _ => {}
             }
         }
-        match self.whole.as_ref().map(|whole| whole.keep) {
-            Some(Keep::Yes) => self.kept.push(byte),
-            Some(Keep::Shown(from)) => self.show(byte, from),
-            Some(Keep::No) => {}
+        match &self.whole {
+            Some(whole) if whole.kept => self.kept.push(byte),
+            Some(_) => {}
             None => self.read_structure(byte, in_string),
-        }
-    }
-
-    /// Of a value that is only shown, and that began at this byte of what is kept.
-    fn show(&mut self, byte: u8, from: usize) {
-        self.kept.push(byte);
-        self.shown_bytes += 1;
-        let length = self.kept.len().saturating_sub(from);
-        if length > SHOWN_VALUE || self.shown_bytes > SHOWN {
-            self.kept.truncate(from);
-            self.kept.extend_from_slice(b"null");
-            self.shown_bytes = self.shown_bytes.saturating_sub(length);
-            self.whole
-                .iter_mut()
-                .for_each(|whole| whole.keep = Keep::No);
         }
     }
 
@@ -192,38 +160,82 @@ impl Excerpt {
     fn begin_value(&mut self, byte: u8) {
         let bracket = matches!(byte, b'{' | b'[');
         let path: Option<Vec<String>> = self.open.iter().map(Level::name).collect();
-        let leads = |pointers: &[Vec<String>]| {
-            path.as_ref().is_some_and(|path| {
-                let through = |names: &Vec<String>| bracket == (names.len() > path.len());
-                let mut pointers = pointers.iter();
-                pointers.any(|names| names.starts_with(path) && through(names))
-            })
-        };
-        let keep = if leads(&self.pointers) {
-            Keep::Yes
-        } else if leads(&self.shown) {
-            Keep::Shown(self.kept.len())
-        } else {
-            Keep::No
-        };
-        if keep != Keep::No && bracket {
+        let kept = path.is_some_and(|path| {
+            let mut pointers = self.pointers.iter();
+            pointers.any(|names| names.starts_with(&path) && bracket == (names.len() > path.len()))
+        });
+        if kept && bracket {
             self.open.push(Level::begun_by(byte));
-            self.kept.push(byte);
-            return;
+        } else {
+            let depth = usize::from(bracket);
+            self.whole = Some(Whole { kept, depth });
         }
-        let depth = usize::from(bracket);
-        self.whole = Some(Whole { keep, depth });
-        match keep {
-            Keep::Yes => self.kept.push(byte),
-            Keep::Shown(from) => self.show(byte, from),
-            Keep::No => self.kept.extend_from_slice(b"null"),
+        if kept {
+            self.kept.push(byte);
+        } else {
+            self.kept.extend_from_slice(b"null");
         }
     }
 }
 
-fn split<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Vec<Vec<String>> {
-    let pointers = pointers.into_iter();
-    pointers.map(|pointer| names(pointer).collect()).collect()
+/// An excerpt of what is only shown. It is read beside the other one, so that nothing in it makes an answer unreadable: a
+/// value that is too long or no JSON, such as the `NaN` of Python, becomes `null`, and of too much nothing is shown.
+pub(super) struct Shown {
+    /// `None` if nothing is named or there is too much of it.
+    excerpt: Option<Excerpt>,
+    /// Where the value that is read begins in what is kept.
+    begin: Option<usize>,
+}
+
+impl Shown {
+    pub(super) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Self {
+        let excerpt = Some(Excerpt::new(pointers)).filter(|of| !of.pointers.is_empty());
+        Self {
+            excerpt,
+            begin: None,
+        }
+    }
+
+    pub(super) fn read(&mut self, chunk: &[u8]) {
+        for byte in chunk {
+            self.read_byte(*byte);
+        }
+    }
+
+    fn read_byte(&mut self, byte: u8) {
+        self.excerpt.take_if(|excerpt| excerpt.kept.len() > SHOWN);
+        let Some(excerpt) = &mut self.excerpt else {
+            return;
+        };
+        let before = excerpt.kept.len();
+        excerpt.read_byte(byte);
+        let Excerpt { kept, whole, .. } = excerpt;
+        match (self.begin, whole.as_mut().filter(|whole| whole.kept)) {
+            (None, Some(_)) => self.begin = Some(before),
+            (Some(begin), Some(whole)) if before - begin >= SHOWN_VALUE => {
+                whole.kept = false;
+                kept.truncate(begin);
+                kept.extend_from_slice(b"null");
+            }
+            (Some(begin), None) => {
+                self.begin = None;
+                if serde_json::from_slice::<IgnoredAny>(&kept[begin..before]).is_err() {
+                    kept.splice(begin..before, *b"null");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What it says of a run. `fit` makes a text fit to be shown, in so many bytes.
+    pub(super) fn details(
+        &self,
+        contract: &Contract,
+        fit: impl Fn(&str, usize) -> String,
+    ) -> Option<Box<RunDetails>> {
+        let text = lossy(&self.excerpt.as_ref()?.kept);
+        contract.run_details_of(serde_json::from_str(&text).ok()?, fit)
+    }
 }
 
 #[cfg(test)]
@@ -272,28 +284,47 @@ mod tests {
         assert_eq!(excerpt(&deep, &["/a"]), r#"{"w":null,"a":1}"#);
     }
 
+    fn shown(text: &str) -> Option<String> {
+        let mut shown = Shown::new(["/a", "/d/0/loss", "/d/1"]);
+        let (before, after) = text.as_bytes().split_at(text.len() / 2);
+        shown.read(before);
+        shown.read(after);
+        String::from_utf8(shown.excerpt?.kept).ok()
+    }
+
+    /// Proves: P-details
+    #[rstest]
+    #[case::good(r#"{"a":"x","b":1,"d":[{},2]}"#, r#"{"a":"x","b":null,"d":[{},2]}"#)]
+    #[case::nan(r#"{"d":[{"loss":NaN},1.5]}"#, r#"{"d":[{"loss":null},1.5]}"#)]
+    #[case::infinity(r#"{"a":-Infinity ,"d":[]}"#, r#"{"a":null,"d":[]}"#)]
+    #[case::zeros(r#"{"a":01}"#, r#"{"a":null}"#)]
+    #[case::a_line_end("{\"a\":\"x\n\",\"d\":[0,\"y\"]}", r#"{"a":null,"d":[null,"y"]}"#)]
+    #[case::an_escape(r#"{"a":"\x41"}"#, r#"{"a":null}"#)]
+    fn a_value_that_is_only_shown_and_no_json_is_left_out(#[case] text: &str, #[case] kept: &str) {
+        assert_eq!(shown(text).as_deref(), Some(kept));
+    }
+
     /// Proves: X-caps, P-details
     #[test]
-    fn a_value_that_is_only_shown_is_left_out_where_it_is_too_long_and_counts_for_nothing() {
-        let read = |text: &str| {
-            let mut excerpt = Excerpt::new(["/a"]).showing(["/a", "/b", "/d/0", "/d/1"]);
-            excerpt.read(text.as_bytes());
-            let counted = excerpt.len();
-            (counted, String::from_utf8(excerpt.into_bytes()).unwrap())
-        };
-        let (counted, kept) = read(r#"{"b":"xyz","a":1,"d":[true,2,{}],"e":3}"#);
-        let expected = r#"{"b":"xyz","a":1,"d":[true,2,null],"e":null}"#;
-        assert_eq!(kept, expected);
-        assert_eq!(counted, expected.len() - r#""xyz"true2"#.len());
-        let long = "x".repeat(SHOWN_VALUE);
-        let (counted, kept) = read(&format!(r#"{{"b":"{long}","d":[7],"a":"{long}"}}"#));
-        assert_eq!(kept, format!(r#"{{"b":null,"d":[7],"a":"{long}"}}"#));
-        assert_eq!(counted, kept.len() - 1);
-        // Of a key that comes again and again.
-        let again = format!(r#""b":"{}","#, "x".repeat(SHOWN_VALUE / 2)).repeat(100);
-        let (counted, kept) = read(&format!(r#"{{{again}"a":1}}"#));
-        assert!(kept.len() < SHOWN + 2000 && counted < 2000, "{counted}");
-        assert!(kept.ends_with(r#""b":null,"a":1}"#));
+    fn what_is_only_shown_is_left_out_where_it_is_too_long() {
+        let (fits, long) = ("x".repeat(SHOWN_VALUE - 2), "x".repeat(SHOWN_VALUE - 1));
+        let text = |a: &str| format!(r#"{{"a":"{a}","d":[0,"y"]}}"#);
+        assert_eq!(
+            shown(&text(&fits)),
+            Some(text(&fits).replace("[0", "[null"))
+        );
+        let left_out = r#"{"a":null,"d":[null,"y"]}"#;
+        assert_eq!(shown(&text(&long)).as_deref(), Some(left_out));
+        assert_eq!(shown(&text(&long.repeat(9))).as_deref(), Some(left_out));
+        // Of a key that comes again and again, and of what leads to a value.
+        assert_eq!(
+            shown(&format!("{{{}}}", format!(r#""a":"{fits}","#).repeat(9))),
+            None
+        );
+        assert_eq!(
+            shown(&format!(r#"{{"d":[{}0]}}"#, "0,".repeat(300_000))),
+            None
+        );
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -415,8 +415,8 @@ impl Incoming {
         if status.is_client_error() || status.is_server_error() {
             // A body that is no problem is not read: nothing may be concluded from it.
             let body = if self.head.is_media_type(PROBLEM) {
-                let excerpt = Excerpt::new(PROBLEM_POINTERS);
-                self.excerpt(excerpt, PROBLEM_BYTES).await?
+                self.excerpt(PROBLEM_POINTERS, PROBLEM_BYTES, |_| ())
+                    .await?
             } else {
                 None
             };
@@ -443,13 +443,17 @@ impl Incoming {
         Ok(whole.then(|| body.freeze()))
     }
 
-    /// This excerpt of the body, which may repeat what was sent; `None` if it has more than `most` bytes.
-    pub(super) async fn excerpt(
+    /// What these pointers lead to in the body, which may repeat what was sent; `None` if that has more than `most` bytes.
+    /// `also` reads the whole body.
+    pub(super) async fn excerpt<'a>(
         &mut self,
-        mut excerpt: Excerpt,
+        pointers: impl IntoIterator<Item = &'a str>,
         most: usize,
+        mut also: impl FnMut(&[u8]),
     ) -> Result<Option<Bytes>, Failure> {
+        let mut excerpt = Excerpt::new(pointers);
         let take = |chunk: &[u8]| {
+            also(chunk);
             excerpt.read(chunk);
             excerpt.len() <= most
         };

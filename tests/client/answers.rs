@@ -65,6 +65,28 @@ async fn what_a_run_says_beside_its_state_is_made_fit_to_be_shown_and_never_in_t
     assert_eq!(get(&client(&server)).await.unwrap().details, None);
 }
 
+/// Proves: P-details, F-heavy
+#[rstest]
+#[case::no_json(r#""metrics":{"loss":NaN,"note":"a""#, Some("a"))]
+#[case::a_long_way(&format!(r#""history":[{}0],"metrics":{{"note":"a""#, "0,".repeat(300_000)), None)]
+#[tokio::test]
+async fn nothing_that_is_only_shown_makes_an_answer_unreadable(
+    #[case] said: &str,
+    #[case] note: Option<&str>,
+) {
+    let body = format!(r#"{{{said}}},"runId":"run-1","state":"succeeded"}}"#);
+    let server = Server::start([vec![ok(&body)]]).await;
+    let pointers =
+        "resultPointers: {loss: [/metrics/loss, /history/0/loss], note: [/metrics/note]}";
+    let contract = contract_with(&[("resultPointers: {}", pointers)]);
+    let view = get(&client_with(&server, contract)).await.unwrap();
+    assert_eq!(view.state.as_deref(), Some("succeeded"));
+    let results = view.details.map(|details| details.results);
+    let results = results.unwrap_or_default();
+    assert_eq!(results.get("note").map(String::as_str), note);
+    assert_eq!(results.get("loss"), None);
+}
+
 /// Proves: S-workspace, E-getCurrentWorkspace
 #[tokio::test]
 async fn the_workspace_is_kept_in_a_compact_form() {

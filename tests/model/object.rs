@@ -172,7 +172,9 @@ pub(crate) fn report_context<T>(
 }
 
 impl Remembered {
-    pub(crate) fn new(memory: Memory) -> Self {
+    pub(crate) fn new(mut memory: Memory) -> Self {
+        // No decision goes by it, and it would tell states apart that are alike.
+        memory.end_heard = None;
         let mark = mark(&format!("{memory:?}"));
         Self {
             memory: Arc::new(memory),

@@ -420,14 +420,15 @@ fn raw(document: &serde_json::Value) -> Box<serde_json::value::RawValue> {
 #[test]
 fn an_answer_s_details_are_read_where_the_file_says_and_only_texts_numbers_and_booleans() {
     let text = "run: {resultPointers: {accuracy: [/metrics/accuracy], best: [/best, /metrics/best], odd: [/metrics]}, \
-        consoleURLPointers: [/links/console], progressPercentPointers: [/progress], failurePointers: [/error]}\n";
+        consoleURLPointers: [/links/console], failurePointers: [/error], \
+        progressPercentPointers: [/error, /metrics/steps, /progress]}\n";
     let contract = overlay(text);
     let given = &contract.given()["run"];
     assert_eq!(given["consoleURLPointers"], json!(["/links/console"]));
     assert_eq!(given["resultPointers"]["odd"], json!(["/metrics"]));
     let answer = json!({
-        "runId": "r", "best": null, "metrics": {"accuracy": 0.93, "best": true}, "progress": "41.7", "error": "",
-        "links": {"console": "https://console.example.com/r"}, "message": "not asked for",
+        "runId": "r", "best": null, "metrics": {"accuracy": 0.93, "best": true, "steps": 900},
+        "progress": "41.7", "error": "", "links": {"console": "https://console.example.com/r"}, "message": "not asked for",
     });
     let shown = |text: &str, max: usize| text.chars().take(max).collect();
     let details = contract.run_details_of(&raw(&answer), shown).expect("some");

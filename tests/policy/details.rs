@@ -140,6 +140,10 @@ fn an_address_elsewhere_is_left_out_and_told_once(#[case] address: &str) {
             .at(second)
             .got(Ok(with("running", told(percent))))
             .settle();
+        let drafts = case.decide().events;
+        let mut reasons = drafts.iter().map(|draft| draft.reason);
+        let again = reasons.any(|reason| reason == EventReason::ConsoleURLRefused);
+        assert!(!again, "nothing is written");
     }
     case = case
         .restarted()

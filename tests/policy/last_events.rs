@@ -4,7 +4,7 @@ use run_operator::decide::{
     Follow, Report, Stream, WorkspaceView, event_buffer::Received, failure::Call, stream::StreamEnd,
 };
 
-use crate::support::{CONTRACT, Case, at, not_ready, session, view};
+use crate::support::{Case, at, not_ready, session, view};
 
 fn event(case: &mut Case, id: &str, state: Option<&str>) -> bool {
     let event = Received {
@@ -12,8 +12,8 @@ fn event(case: &mut Case, id: &str, state: Option<&str>) -> bool {
         kind: "state".into(),
         data: state.map_or_else(String::new, |s| format!("{{\"state\":\"{s}\"}}")),
     };
-    let now = case.now;
-    case.tracked.memory.received(&event, &CONTRACT, now)
+    let with = case.report_context();
+    case.tracked.memory.received(&event, with)
 }
 
 fn running() -> Case {
@@ -182,8 +182,16 @@ fn an_end_is_heard_of_by_the_first_event_or_answer_that_names_it() {
     event(&mut streamed, "1", Some("running"));
     assert_eq!(streamed.tracked.memory.end_heard, None);
     event(&mut streamed, "2", Some("succeeded"));
-    let streamed = streamed.at(7).got(Ok(view("succeeded")));
+    let streamed = streamed.wall_steps(3600).at(7).got(Ok(view("succeeded")));
     assert_eq!(streamed.tracked.memory.end_heard, Some(at(5)));
     let polled = running().at(7).got(Ok(view("succeeded")));
     assert_eq!(polled.tracked.memory.end_heard, Some(at(7)));
+    // Events and answers that take it back.
+    let mut lags = running().at(5);
+    event(&mut lags, "1", Some("succeeded"));
+    let mut lags = lags.got(Ok(view("running")));
+    assert_eq!(lags.tracked.memory.end_heard, Some(at(5)));
+    event(&mut lags, "2", Some("running"));
+    let taken_back = lags.at(6).got(Ok(view("running")));
+    assert_eq!(taken_back.tracked.memory.end_heard, None);
 }

@@ -2,8 +2,10 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, Reason, limits::MAX_OBJECT, status::ResolvedWorkspace},
-    decide::{EventDraft, Follow},
+    api::{
+        Intent, Phase, Reason, contract::RunDetails, limits::MAX_OBJECT, status::ResolvedWorkspace,
+    },
+    decide::{EventDraft, Follow, failure::RunView},
 };
 
 use crate::support::{Case, at, condition, not_ready, view};
@@ -74,6 +76,29 @@ fn a_refused_status_is_tried_again_and_does_not_stop_a_cancellation(
     assert_eq!((refused.decide().status, refused.does()), (None, does));
     assert!(refused.decide().requeue_at <= Some(at(60)));
     assert!(refused.at(60).decide().status.is_some());
+}
+
+/// Proves: P-refused-writes, P-details, D-cancelling
+#[test]
+fn a_refused_status_of_details_alone_holds_back_no_release() {
+    let told = |percent| RunView {
+        details: Some(Box::new(RunDetails {
+            percent: Some(percent),
+            ..RunDetails::default()
+        })),
+        ..view("cancelling")
+    };
+    let deleted = Case::new().submitted("running").got(Ok(view("running")));
+    let cancelled = deleted
+        .settle()
+        .deleting()
+        .cancelled(Ok(view("cancelling")));
+    let cancelling = cancelled.at(9).got(Ok(told(1))).settle();
+    let late = cancelling.at(299).got(Ok(told(2)));
+    assert!(late.decide().status.is_some());
+    let refused = late.next_refused(SENTENCE).at(305).got(Ok(told(3)));
+    let decision = refused.decide();
+    assert_eq!((decision.status, refused.does()), (None, "release"));
 }
 
 /// Proves: P-refused-writes, P-terminal

@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::value::RawValue;
 
-use run_operator::api::contract::{StateClass, first_at, first_of};
+use run_operator::api::contract::{RunDetails, StateClass, first_at};
 use run_operator::api::status::Phase;
 use run_operator::api::{Contract, Workspace};
 use run_operator::checks::{Check, Finding, Target, Verdict, bounded as by_api_server};
 use run_operator::contract_file::read_up_to;
+use run_operator::decide::console::https;
 use run_operator::decide::truncate::escaped;
 use run_operator::service::{BaseUrl, Credentials, RunId, Token, WorkspaceId};
 use run_operator::util::failed;
@@ -131,37 +132,48 @@ pub(super) async fn findings(target: &Target, who: &Credentials, id: &RunId) -> 
             PHASE.not_tried("there is no state"),
         ],
     });
-    findings.extend(details(&target.contract, document));
+    let told = answer.details(&target.contract).unwrap_or_default();
+    findings.extend(details(&target.contract, &told));
     findings
 }
 
-/// Where the contract file names more than id and state. What isn't there yet may come with the run's end.
-fn details(contract: &Contract, document: &RawValue) -> Option<Finding> {
+/// What a Run's status would show, where the contract file names more than id and state. What isn't there yet may come
+/// with the run's end.
+fn details(contract: &Contract, told: &RunDetails) -> Option<Finding> {
     let fields = contract.in_force().run.details();
     let named = fields.filter(|(_, pointers)| !pointers.is_empty());
-    let (there, missing): (Vec<_>, Vec<_>) = named
-        .map(|(field, pointers)| (field, first_of(document, pointers)))
-        .partition(|(_, found)| found.is_some());
-    let missing: Vec<String> = missing.into_iter().map(|(field, _)| field).collect();
-    let there: Vec<String> = there
-        .into_iter()
-        .map(|(field, found)| {
-            format!(
-                "{field} is {:?}",
-                escaped(&found.unwrap_or_default(), SHOWN)
-            )
-        })
-        .collect();
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for (field, _) in named {
+        match shown(&field, told) {
+            Some(found) => there.push(format!("{field} is {:?}", escaped(&found, SHOWN))),
+            None => missing.push(field),
+        }
+    }
     let there = (!there.is_empty()).then(|| format!("{}.", there.join("; ")));
     match (there, missing.is_empty()) {
         (None, true) => None,
         (Some(there), true) => Some(DETAILS.ok(there)),
         (there, false) => {
-            let saw = format!("There is nothing for {}.", missing.join(", "));
+            let saw = format!("There is nothing to show for {}.", missing.join(", "));
             let saw = [Some(saw), there].into_iter().flatten();
             let saw = saw.collect::<Vec<_>>().join(" ");
-            let todo = "Correct these pointers in the contract file, unless the service has the value only later.";
+            let todo = "Correct these pointers in the contract file, unless the service has the value only later: \
+                a percentage of 0 to 100, or an https URL as the console page.";
             Some(DETAILS.finding(Verdict::Warn, saw, Some(todo)))
+        }
+    }
+}
+
+/// What it shows of a field of the contract file.
+fn shown(field: &str, told: &RunDetails) -> Option<String> {
+    match field {
+        "run.consoleURLPointers" => told.console_url.clone().filter(|url| https(url).is_some()),
+        "run.progressPercentPointers" => told.percent.map(|percent| percent.to_string()),
+        "run.progressMessagePointers" => told.message.clone(),
+        "run.failurePointers" => told.failure.clone(),
+        result => {
+            let name = result.strip_prefix("run.resultPointers.")?;
+            told.results.get(name).cloned()
         }
     }
 }

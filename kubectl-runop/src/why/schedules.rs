@@ -56,7 +56,7 @@ fn text(explanation: &Explanation) -> String {
         Some(remedy) => format!("To mend it: {remedy}"),
         None => "Nothing needs to be done.".to_owned(),
     });
-    lines.join("\n") + "\n"
+    print::lines(&lines)
 }
 
 /// The lines that say what the Run is from: of which schedule and tick, of which template.

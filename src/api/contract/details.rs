@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::overlay::List;
 use super::profile::RunFields;
-use super::{at, text};
+use super::{first, text};
 use crate::api::limits::{MAX_CONSOLE_URL, MAX_FAILURE, MAX_PROGRESS_MESSAGE, MAX_RESULT};
 
 /// As an answer said it, fit to be shown. Nothing is decided by it.
@@ -30,8 +30,12 @@ impl RunFields {
         shown: impl Fn(&str, usize) -> String,
     ) -> RunDetails {
         let told = |pointers: &[String], max: usize| {
-            let text = shown(&first_of(answer, pointers)?, max);
-            (!text.is_empty()).then_some(text)
+            let read = |value: &RawValue| Some(shown(&scalar(value)?, max));
+            let read = |value: &RawValue| read(value).filter(|text| !text.is_empty());
+            Some(first(answer, pointers, read)?.1)
+        };
+        let percent = |pointers: &[String]| {
+            Some(first(answer, pointers, |value| percent(&scalar(value)?))?.1)
         };
         let result = |(name, pointers): (&String, &List<String>)| {
             Some((name.clone(), told(pointers, MAX_RESULT)?))
@@ -39,19 +43,14 @@ impl RunFields {
         RunDetails {
             results: self.result_pointers.0.iter().filter_map(result).collect(),
             console_url: told(&self.console_url_pointers, MAX_CONSOLE_URL),
-            percent: told(&self.progress_percent_pointers, MAX_RESULT).and_then(|p| percent(&p)),
+            percent: percent(&self.progress_percent_pointers),
             message: told(&self.progress_message_pointers, MAX_PROGRESS_MESSAGE),
             failure: told(&self.failure_pointers, MAX_FAILURE),
         }
     }
 }
 
-/// The first value, by these pointers, that is a non-empty string, a number or a boolean.
-pub fn first_of(answer: &RawValue, pointers: &[String]) -> Option<String> {
-    let mut found = pointers.iter().filter_map(|pointer| at(answer, pointer));
-    found.find_map(scalar)
-}
-
+/// The text of a non-empty string, of a number or of a boolean.
 fn scalar(value: &RawValue) -> Option<String> {
     let boolean = matches!(value.get(), "true" | "false").then(|| value.get().to_owned());
     boolean.or_else(|| text(value))
@@ -59,7 +58,7 @@ fn scalar(value: &RawValue) -> Option<String> {
 
 /// A whole number, rounded down: 100 is the end.
 fn percent(text: &str) -> Option<i32> {
-    let number: f64 = text.parse().ok()?;
+    let number: f64 = text.trim().parse().ok()?;
     let within = (0.0..=100.0).contains(&number);
     within.then(|| format!("{:.0}", number.floor()).parse().ok())?
 }

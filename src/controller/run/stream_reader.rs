@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-use crate::clock::{now, wall};
+use crate::clock::now;
 use crate::controller::{
     context::Context,
     leader,
@@ -360,9 +360,9 @@ impl StreamReader {
             kind: event.kind,
             data: event.data,
         };
-        let contract = &self.ctx.config.contract;
+        let with = self.entry.report_context(&self.ctx.config.contract, 0);
         let new = self.entry.with(|state| {
-            let new = state.run.memory.received(&received, contract, wall());
+            let new = state.run.memory.received(&received, with);
             if new {
                 state.stream.ended = 0;
             }

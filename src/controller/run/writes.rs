@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Resource};
 
 use crate::api::{ConditionType, Run, RunStatus, WorkspaceKey, conditions::find};
-use crate::clock::{now, wall};
+use crate::clock::now;
 use crate::controller::{
     apiserver::{
         self, Maybe, ObjectVersion,
@@ -93,7 +93,7 @@ pub(crate) fn observe(ctx: &Context, entry: &RunEntry, seen: Arc<Run>) {
 
 /// Counts what `after` is the first version to show.
 fn measure(ctx: &Context, entry: &RunEntry, before: &Run, after: &Run) {
-    let new = entry.with(|state| Milestones::between(before, after, &state.run.memory, wall()));
+    let new = entry.with(|state| Milestones::between(before, after, &state.run.memory, now()));
     ctx.metrics.reached(&entry.namespace, &new);
 }
 

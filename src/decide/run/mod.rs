@@ -31,7 +31,9 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
         let latest = events::of_service(before, after, now);
         let latest = latest.filter(|_| inputs.settings.service_events);
         decision.events.extend(changes.into_iter().chain(latest));
-        decision.events.extend(details::refused(&facts));
+        if decision.status_due(facts.run, false).is_some() {
+            decision.events.extend(details::refused(&facts));
+        }
     }
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {

@@ -183,6 +183,9 @@ fn coalesce(facts: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Ti
     } else {
         written.map_or(facts.now, |at| later(at, EVENT_WRITES_APART))
     };
+    // One that the API server refuses holds back no effect.
+    let refused = facts.memory.refused_status.as_ref();
+    let due = refused.map_or(due, |refused| due.max(refused.again));
     if rest != *stored || full == *stored || due <= facts.now {
         return (Some(synced(facts, full)), None);
     }

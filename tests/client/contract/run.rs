@@ -64,16 +64,23 @@ async fn a_run_is_read_with_the_token_and_shown_as_the_operator_would_take_it() 
 #[tokio::test]
 async fn what_else_the_contract_file_names_is_looked_for_in_the_run() {
     let header = "apiVersion: contract.run-operator.dev/v1alpha1\nkind: Contract\n";
-    let run = "run: {resultPointers: {loss: [/loss]}, failurePointers: [/error]}";
+    let run = "run: {resultPointers: {loss: [/loss]}, failurePointers: [/error], \
+        progressPercentPointers: [/progress], consoleURLPointers: [/console]}";
     let path = file("details.yaml", &format!("{header}{run}\n"));
-    let whole = r#"{"runId":"run-1","state":"done","loss":0.5,"error":"none"}"#;
+    let whole = r#"{"runId":"run-1","state":"done","loss":0.5,"error":"none","progress":41.7,
+        "console":"https://console.example.com/"}"#;
     let (done, _) = check_by(&path, ok(whole)).await;
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = "run.resultPointers.loss is \"0.5\"; run.failurePointers is \"none\".";
+    let told = "run.resultPointers.loss is \"0.5\"; run.consoleURLPointers is \"https://console.example.com/\"; \
+        run.progressPercentPointers is \"41\"; run.failurePointers is \"none\".";
     test_support::says(&done.out, &[told]);
-    let (done, _) = check_by(&path, ok(r#"{"runId":"run-1","state":"done","loss":{}}"#)).await;
+    // What the operator leaves out, too.
+    let none =
+        r#"{"runId":"run-1","state":"done","loss":{},"progress":140,"console":"http://a.example"}"#;
+    let (done, _) = check_by(&path, ok(none)).await;
     assert_eq!(done.code, Some(0), "{done:?}");
-    let told = "There is nothing for run.resultPointers.loss, run.failurePointers.";
+    let told = "There is nothing to show for run.resultPointers.loss, run.consoleURLPointers, \
+        run.progressPercentPointers, run.failurePointers.";
     test_support::says(&done.out, &[told]);
 }
 

@@ -19,7 +19,7 @@ use run_operator::{
 use super::{CONTRACT, Case, UID};
 
 impl Case {
-    fn report_context(&self) -> ReportContext<'static> {
+    pub(crate) fn report_context(&self) -> ReportContext<'static> {
         ReportContext {
             contract: &CONTRACT,
             uid: UID,
@@ -101,7 +101,7 @@ impl Case {
     fn write_status(&mut self, status: &RunStatus) {
         let before = self.run.clone();
         self.run.status = Some(status.clone());
-        let new = Milestones::between(&before, &self.run, &self.tracked.memory, self.wall());
+        let new = Milestones::between(&before, &self.run, &self.tracked.memory, self.now);
         if let Some(end) = new.end {
             let pair = (end.outcome, end.reason);
             assert!(ENDS.contains(&pair), "{pair:?}");
