@@ -241,7 +241,8 @@ impl Turn<'_> {
         self.next.status.next_schedule_time = due.map(whole_seconds);
         if pending.is_none() {
             let retry = self.retry(since);
-            pending = retry.filter(|(_, at)| *at <= wall).map(|(tick, _)| tick);
+            let ready = retry.filter(|(_, at)| *at <= wall);
+            pending = ready.map(|(failed, _)| failed.again());
             due = due.into_iter().chain(retry.map(|(_, at)| at)).min();
         }
         if let Some(tick) = pending {
@@ -301,25 +302,16 @@ impl Turn<'_> {
         at
     }
 
-    /// Another attempt at the last tick, and its time.
+    /// The last tick and attempt if another follows its failed Run, and the time of that. No earlier attempt is followed
+    /// by one: a Run of the last may have been deleted.
     fn retry(&self, since: Timestamp) -> Option<(Tick, Timestamp)> {
         let (limit, seconds) = self.inputs.schedule.spec.retries();
-        let last = self.next.status.last_schedule_time.as_ref()?.0;
-        let of_last = self.inputs.runs.iter().filter_map(|run| {
-            let tick = run.tick.filter(|tick| tick.at == last)?;
-            Some((tick.attempt, run))
-        });
-        let (attempt, run) = of_last.max_by_key(|(attempt, _)| *attempt)?;
+        let last = self.next.status.last_tick()?;
+        let run = self.inputs.run_of(last)?;
         let ended = run.ended.as_ref().filter(|ended| ended.failed)?;
-        let at = ended
-            .at
-            .checked_add(SignedDuration::from_secs(seconds))
-            .ok()?;
-        let tick = Tick {
-            at: last,
-            attempt: attempt.saturating_add(1),
-        };
-        (attempt <= limit && last > since).then_some((tick, at))
+        let pause = SignedDuration::from_secs(seconds);
+        let at = ended.at.checked_add(pause).ok()?;
+        (last.attempt <= limit && last.at > since).then_some((last, at))
     }
 
     /// The time from which on a tick is too late. One that was begun in time and replaces a Run has the default time from
@@ -364,9 +356,11 @@ impl Turn<'_> {
     }
 
     fn dealt_with(&mut self, tick: Tick) {
-        let last = &mut self.next.status.last_schedule_time;
-        *last = last.take().max(Some(whole_seconds(tick.at)));
-        self.next.status.pending_tick = None;
+        let status = &mut self.next.status;
+        let last = status.last_tick().map_or(tick, |last| last.max(tick));
+        status.last_schedule_time = Some(whole_seconds(last.at));
+        status.last_attempt = Some(last.attempt).filter(|attempt| *attempt > 1);
+        status.pending_tick = None;
     }
 
     fn tell(&mut self, reason: EventReason, tick: Tick, what: &str) {
@@ -407,24 +401,11 @@ impl Turn<'_> {
         if let Some(unseen) = self.unseen().next() {
             return Some(Effect::Look(unseen.name.clone()));
         }
-        let kept = self.counts_attempts();
+        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
+        let failed = since.and_then(|since| self.retry(since));
+        let failed = failed.map(|(tick, _)| tick);
         runs::beyond(self.inputs.runs, self.inputs.schedule.spec.history())
-            .find(|run| run.tick.is_none_or(|tick| Some(tick.at) != kept) && !self.keeps(run))
+            .find(|run| (failed.is_none() || run.tick != failed) && !self.keeps(run))
             .map(|run| Effect::Delete(run.clone()))
-    }
-
-    /// The last tick if it may have further attempts. Its Runs show how many there were: without the second, the first
-    /// would be followed by a second again.
-    fn counts_attempts(&self) -> Option<Timestamp> {
-        let status = &self.next.status;
-        let since = status.in_force.as_ref()?.since.0;
-        let last = status.last_schedule_time.as_ref()?.0;
-        let (limit, _) = self.inputs.schedule.spec.retries();
-        let failed = |run: &OwnedRun| {
-            run.tick.is_some_and(|tick| tick.at == last)
-                && run.ended.as_ref().is_some_and(|ended| ended.failed)
-        };
-        let counts = limit > 0 && last > since && self.inputs.runs.iter().any(failed);
-        counts.then_some(last)
     }
 }
