@@ -38,8 +38,9 @@ pub struct Memory {
     refused: Option<(Version, Why, Timestamp)>,
     /// uids of Runs that can't be cancelled or deleted; tried again then, by process time.
     kept: Vec<(String, Timestamp)>,
-    /// Name of a Run that was read live, and the schedule's resourceVersion at that time: it is known since, or doesn't exist.
-    looked: Option<(String, Option<String>)>,
+    /// Names of Runs that were read live, and the schedule's resourceVersion at that time: they are known since, or don't
+    /// exist. Those of the latest version.
+    looked: Vec<(String, Option<String>)>,
 }
 
 /// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
@@ -117,8 +118,9 @@ impl Inputs<'_> {
     }
 
     fn looked(&self, name: &str) -> bool {
-        let looked = self.memory.looked.as_ref();
-        looked.is_some_and(|(of, at)| of == name && *at == self.schedule.resource_version())
+        let version = self.schedule.resource_version();
+        let mut looked = self.memory.looked.iter();
+        looked.any(|(of, at)| of == name && *at == version)
     }
 
     /// The memory with what became of an effect at `now`.
@@ -153,7 +155,11 @@ impl Inputs<'_> {
                 );
                 memory.refused = refused(Reason::NameTaken, message);
             }
-            Outcome::Looked(name) => memory.looked = Some((name, self.schedule.resource_version())),
+            Outcome::Looked(name) => {
+                let version = self.schedule.resource_version();
+                memory.looked.retain(|(_, at)| *at == version);
+                memory.looked.push((name, version));
+            }
         }
         memory
     }

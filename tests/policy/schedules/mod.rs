@@ -469,6 +469,20 @@ fn a_run_that_only_the_status_lists_counts_until_it_is_read(
     assert_eq!(world.at("02:00:00").log(), format!("created 0100, {then}"));
 }
 
+/// The tick that the triggered Run has skipped is looked for as well.
+/// Proves: P-schedule-policy
+#[test]
+fn what_was_read_is_not_read_again_before_the_status_changes() {
+    let mut world = World::new(&json!({"catchUp": "Latest"}));
+    world.at("01:00:00").runs.clear();
+    world.trigger("nightly-x7f2k");
+    world.restart();
+    assert_eq!(world.at("02:00:30").log(), "created 0100, skipped 0200");
+    let active = world.status().active;
+    let active: Vec<_> = active.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(active, ["nightly-x7f2k"]);
+}
+
 /// Its Runs are the garbage collector's to delete.
 #[test]
 fn a_schedule_that_is_being_deleted_does_nothing() {
