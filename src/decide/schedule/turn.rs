@@ -237,17 +237,18 @@ impl Turn<'_> {
             }
             pending = Some(Tick { at, attempt: 1 });
         }
-        let mut due = calendar.next(after.max(wall));
-        self.next.status.next_schedule_time = due.map(whole_seconds);
+        let next = calendar.next(after.max(wall));
+        self.next.status.next_schedule_time = next.map(whole_seconds);
+        let mut due = vec![next];
         if pending.is_none() {
             let retry = self.retry(since);
             let ready = retry.filter(|(_, at)| *at <= wall);
             pending = ready.map(|(failed, _)| failed.again());
-            due = due.into_iter().chain(retry.map(|(_, at)| at)).min();
+            due.push(retry.map(|(_, at)| at));
         }
         if let Some(tick) = pending {
             let late = self.late_from(tick);
-            due = due.into_iter().chain(late).min();
+            due.push(late);
             match self.gate(tick, late) {
                 Gate::Open => self.next.effect = Some(Effect::Create(tick)),
                 Gate::Closed => {}
@@ -269,7 +270,8 @@ impl Turn<'_> {
         if self.next.status.pending_tick != self.stored.pending_tick {
             self.next.effect = None;
         }
-        self.next.due = due;
+        // What is due already is done now; if that fails, the pause after a failure counts.
+        self.next.due = due.into_iter().flatten().filter(|at| *at > wall).min();
     }
 
     /// The latest tick that was begun or dealt with. Where the status was lost, its Runs show the ticks that had one.

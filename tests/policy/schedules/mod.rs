@@ -177,6 +177,21 @@ fn a_deadline_ends(#[case] spec: Value, #[case] back: &str, #[case] log: &str) {
     assert_eq!(World::new(&spec).at(back).log(), log);
 }
 
+/// Else the pause after a write that has failed would end at once.
+/// Proves: P-schedule-policy
+#[test]
+fn what_is_decided_again_lies_ahead() {
+    let mut world = World::new(&json!({}));
+    world.clock_shows("01:05:01");
+    assert!(world.turn(), "the tick is too late");
+    assert_eq!(world.due, Some(time("02:00:00")));
+    let mut world = retried(1, 60);
+    world.fails("0100");
+    world.clock_shows("01:11:00");
+    assert!(world.turn(), "another attempt is begun");
+    assert_eq!(world.due, Some(time("02:00:00")));
+}
+
 /// A Run is active all through an outage from 01:30 to 02:40, and ends at 02:50.
 /// Proves: P-schedule-policy
 #[rstest]
