@@ -60,6 +60,10 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
     if let Event::InitApply(run) | Event::Apply(run) | Event::Delete(run) = &event
         && run.good().is_some_and(|run| run.spec.managed_elsewhere())
     {
+        // The answer to its creation has shown it, where a webhook has set the field.
+        if let Event::Delete(run) = &event {
+            enqueue::unfollow_scheduled(ctx, run.meta().uid.as_deref().unwrap_or_default());
+        }
         return;
     }
     if ctx.config.schedules
