@@ -193,7 +193,7 @@ metrics! {
         schedules_stalled: Family<Labels<1>, Gauge> = "run_operator_schedules_stalled",
             "RunSchedule objects that are Stalled and so create no Runs, by the condition's reason";
         ticks: Family<Labels<1>, Counter> = "run_operator_schedule_ticks",
-            "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, missed is too late";
+            "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, a suspension or a change, missed is too late";
         undecodable: Counter = "run_operator_undecodable_objects",
             "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
         vanished: Counter = "run_operator_vanished_runs",

@@ -18,9 +18,11 @@ use super::{Decision, Effect, Inputs, OwnedRun, Version, runs};
 /// A time that lies further ahead of the clock is from one that was wrong: from the present one no tick comes so soon.
 const SKEW: SignedDuration = SignedDuration::from_hours(24);
 const SCHEDULED: &str = "A Run is created at each time of spec.schedules.";
-const SKEWED: &str = "The latest tick, or status.inForce.since, is more than a day ahead of the operator's clock, and no tick \
-     comes until then. Correct the clock. If it is right and was ahead before, delete this schedule with \
-     --cascade=orphan and create it under another name.";
+const TICK_AHEAD: &str = "The latest tick is more than a day ahead of the operator's clock, and no tick comes until then. Correct \
+     the clock. If it is right and was ahead before, delete this schedule with --cascade=orphan and create it under \
+     another name.";
+const SINCE_AHEAD: &str = "status.inForce.since is more than a day ahead of the operator's clock, and no tick comes until then. \
+     Correct the clock. If it is right and was ahead before, suspend this schedule and resume it.";
 const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to create Runs from then on.";
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
@@ -91,16 +93,19 @@ impl Turn<'_> {
 
     /// What a clock that was far ahead has stored keeps every tick away until then.
     fn ticks_come(&mut self) -> Result<(), Why> {
-        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
-        let from = since.and(self.latest_tick().max(since));
-        let soon = from.and_then(|from| from.checked_sub(SKEW).ok());
-        match soon.filter(|soon| *soon > self.inputs.wall) {
-            None => Ok(()),
-            Some(soon) => {
-                self.next.due = self.next.due.into_iter().chain([soon]).min();
-                Err(Why::new(Reason::ClockSkew, SKEWED))
-            }
-        }
+        let Some(in_force) = &self.next.status.in_force else {
+            return Ok(());
+        };
+        let wall = self.inputs.wall;
+        let ahead = |time: Timestamp| time.checked_sub(SKEW).ok().filter(|soon| *soon > wall);
+        let tick = self.latest_tick().and_then(ahead);
+        let Some(soon) = tick.max(ahead(in_force.since.0)) else {
+            return Ok(());
+        };
+        self.next.due = self.next.due.into_iter().chain([soon]).min();
+        // A new time since which ticks count does not bring back those before the latest.
+        let message = tick.map_or(SINCE_AHEAD, |_| TICK_AHEAD);
+        Err(Why::new(Reason::ClockSkew, message))
     }
 
     /// Of what the tick needs, what can be done: nothing of it while its Run could not be created.
@@ -111,8 +116,10 @@ impl Turn<'_> {
         let tried_again = refused.is_some_and(|until| until <= now);
         let wanted = wanted.filter(|_| verdict.is_ok() || tried_again && creates);
         if let (Some(Effect::Cancel(run)), Some(pending)) = (&wanted, &self.stored.pending_tick) {
-            let what = format!("Cancels {}", run.name);
-            self.tell(EventReason::RunReplaced, pending.into(), &what);
+            let message = self.of_tick(pending.into(), &format!("Cancels {}", run.name));
+            // A tick may replace several.
+            let event = EventDraft::new(EventReason::RunReplaced, &*run.name, message);
+            self.next.events.push(event);
         }
         let effect = wanted.or_else(|| self.housekeeping());
         // Without a tick a trial shows whether the API server takes the Run now.
@@ -222,7 +229,8 @@ impl Turn<'_> {
     fn follow(&mut self, calendar: &Calendar) {
         let since = self.put_in_force();
         if let Some(tick) = self.pending().filter(|tick| tick.at <= since) {
-            self.give_up(tick, EventReason::TickSkipped, "The schedule was changed");
+            let why = format!("The schedule's ticks count only from {since} on");
+            self.give_up(tick, EventReason::TickSkipped, &why);
         }
         let mut pending = self.pending();
         let after = self.latest_tick().max(Some(since)).unwrap_or(since);
@@ -367,10 +375,14 @@ impl Turn<'_> {
 
     fn tell(&mut self, reason: EventReason, tick: Tick, what: &str) {
         let name = name_of(self.inputs.schedule, tick);
-        let message = format!("Tick {}: {what} ({name}).", tick.at);
-        self.next
-            .events
-            .push(EventDraft::new(reason, name, message));
+        let event = EventDraft::new(reason, name, self.of_tick(tick, what));
+        self.next.events.push(event);
+    }
+
+    /// An Event's text.
+    fn of_tick(&self, tick: Tick, what: &str) -> String {
+        let name = name_of(self.inputs.schedule, tick);
+        format!("Tick {}: {what} ({name}).", tick.at)
     }
 
     fn show(&mut self, verdict: &Result<(), Why>) {

@@ -5,7 +5,9 @@ mod bad_input;
 mod world;
 
 use rstest::rstest;
-use run_operator::api::{ConditionType, Phase, Reason, conditions::whole_seconds, names};
+use run_operator::api::{
+    ConditionType, EventReason, Phase, Reason, conditions::whole_seconds, names,
+};
 use serde_json::{Value, json};
 
 use world::{World, time};
@@ -133,6 +135,17 @@ fn a_replaced_run_is_cancelled_once_and_the_next_waits_for_its_end() {
     world.at("02:02:00");
     assert_eq!(world.log(), "created 0100, cancelled 0100");
     assert_eq!(world.named("0100").spec.cancel, Some(true));
+}
+
+/// Proves: P-schedule
+#[test]
+fn each_run_that_is_replaced_is_told() {
+    let mut world = World::new(&json!({"concurrencyPolicy": "Replace"}));
+    world.at("01:00:00").trigger("nightly-x7f2k");
+    world.at("02:00:00").at("02:01:00");
+    let told = world.events.iter();
+    let told = told.filter(|event| event.reason == EventReason::RunReplaced);
+    assert_eq!(told.count(), 2);
 }
 
 /// No process from 00:30, 00:05 with the schedule of ten minutes, until 01:40, 01:07 or 01:04.
@@ -455,6 +468,10 @@ fn a_status_from_a_backup_begins_no_tick_before_the_objects_creation() {
     world.schedule.metadata.creation_timestamp = Some(whole_seconds(time("02:30:00")));
     world.restart();
     assert_eq!(world.at("02:30:30").log(), "skipped 0100");
+    assert_eq!(
+        world.events.last().unwrap().message,
+        "Tick 2026-11-30T01:00:00Z: The schedule's ticks count only from 2026-11-30T02:30:00Z on (nightly-202611300100)."
+    );
     assert_eq!(world.at("03:00:00").log(), "skipped 0100, created 0300");
 }
 
