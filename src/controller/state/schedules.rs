@@ -33,6 +33,7 @@ struct Table {
 
 #[derive(Default)]
 struct Entry {
+    /// Empty until the schedule or one of its Runs says it.
     name: Name,
     /// By uid.
     runs: HashMap<String, OwnedRun>,
@@ -71,10 +72,14 @@ impl Table {
             self.take_out(uid);
         }
         let mut new = OwnedRun::of(meta, run.good().map(|run| &**run))?;
-        let name = (meta.namespace.clone()?, schedule.name.clone());
+        let namespace = meta.namespace.clone()?;
         self.owners.insert(new.uid.clone(), schedule.uid.clone());
         let entry = self.entry(&schedule.uid);
-        entry.name.clone_from(&name);
+        // The reference's name may be wrong: nothing checks it against the uid.
+        if entry.name.1.is_empty() {
+            entry.name = (namespace, schedule.name.clone());
+        }
+        let name = entry.name.clone();
         let old = entry.runs.get(&new.uid);
         // Of one that can't be decoded, only this process knows.
         new.cancelling |= run.good().is_none() && old.is_some_and(|old| old.cancelling);
@@ -214,6 +219,18 @@ mod tests {
 
     fn name() -> Name {
         ("team".to_owned(), "nightly".to_owned())
+    }
+
+    /// A reference by another name enqueues no other schedule.
+    /// Proves: P-schedule
+    #[test]
+    fn a_schedule_has_its_own_name() {
+        let schedules = Schedules::default();
+        let own = ("team".to_owned(), "weekly".to_owned());
+        schedules.set_due("s", own.clone(), None);
+        assert_eq!(schedules.follow(&owned()), Some(own.clone()));
+        schedules.set_due("s", own.clone(), Some(Timestamp::MIN));
+        assert_eq!(schedules.take_due(Timestamp::MAX), [own]);
     }
 
     /// One that this schedule owns, or none.
