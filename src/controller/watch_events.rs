@@ -175,7 +175,10 @@ pub(crate) async fn schedules(
                 listed(ctx);
             }
             Event::Apply(schedule) => enqueue_schedule(ctx, &schedule),
-            Event::Delete(_) => forget_schedules(ctx),
+            Event::Delete(schedule) => {
+                let uid = schedule.meta().uid.as_deref().unwrap_or_default();
+                ctx.schedules.forget(uid);
+            }
         }
     };
     let most = usize::from(ctx.config.max_concurrent_reconciles);
@@ -187,6 +190,7 @@ fn enqueue_schedule(ctx: &Context, schedule: &Maybe<RunSchedule>) {
     ctx.enqueue_schedule(&namespace, &schedule.name_any());
 }
 
+/// Those that a list lacks.
 fn forget_schedules(ctx: &Context) {
     ctx.schedules.forget_all_but(|uid, (namespace, name)| {
         let same = |schedule: Arc<Maybe<RunSchedule>>| schedule.uid().as_deref() == Some(uid);

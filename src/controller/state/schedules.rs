@@ -41,6 +41,8 @@ struct Entry {
     /// The time by the wall clock at which it must be decided again.
     due: Option<Timestamp>,
     failures: u32,
+    /// The schedule no longer exists; the entry goes with the last of its Runs.
+    gone: bool,
 }
 
 impl Table {
@@ -52,7 +54,16 @@ impl Table {
         let schedule = self.owners.remove(run)?;
         let entry = self.schedules.get_mut(&schedule)?;
         entry.runs.remove(run);
-        Some(entry.name.clone())
+        let name = entry.name.clone();
+        self.forget_if_over(&schedule);
+        Some(name)
+    }
+
+    fn forget_if_over(&mut self, schedule: &str) {
+        let entry = self.schedules.get(schedule);
+        if entry.is_some_and(|entry| entry.gone && entry.runs.is_empty()) {
+            self.schedules.remove(schedule);
+        }
     }
 
     fn known(&mut self, run: &str) -> Option<&mut OwnedRun> {
@@ -200,7 +211,16 @@ impl Schedules {
         due.collect()
     }
 
-    /// Forgets the schedules that no longer exist, by uid and name, and have no Runs.
+    /// Forgets a schedule that no longer exists, once it has no Runs.
+    pub fn forget(&self, schedule: &str) {
+        let mut table = lock(&self.0);
+        if let Some(entry) = table.schedules.get_mut(schedule) {
+            entry.gone = true;
+        }
+        table.forget_if_over(schedule);
+    }
+
+    /// Forgets the schedules that a list lacks, by uid and name, and that have no Runs.
     pub fn forget_all_but(&self, exists: impl Fn(&str, &Name) -> bool) {
         let mut table = lock(&self.0);
         table
@@ -213,6 +233,7 @@ impl Schedules {
 mod tests {
     use std::sync::Arc;
 
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
@@ -288,6 +309,23 @@ mod tests {
         assert_eq!(schedules.listed(&Scope::All, |_| true), []);
         assert_eq!(schedules.listed(&Scope::All, |_| false), [name()]);
         assert!(schedules.runs("s").is_empty());
+    }
+
+    /// Proves: P-schedule
+    #[rstest]
+    #[case::runs_first(true)]
+    #[case::runs_last(false)]
+    fn a_schedule_that_is_deleted_is_forgotten_with_its_last_run(#[case] runs_first: bool) {
+        let schedules = Schedules::default();
+        schedules.follow(&owned());
+        schedules.set_due("s", name(), Some(Timestamp::MIN));
+        if runs_first {
+            schedules.remove("r");
+        }
+        schedules.forget("s");
+        assert_eq!(schedules.runs("s").len(), usize::from(!runs_first));
+        schedules.remove("r");
+        assert_eq!(schedules.take_due(Timestamp::MAX), []);
     }
 
     /// Proves: P-schedule
