@@ -41,6 +41,9 @@ pub struct Memory {
     /// Names of Runs that were read live, and the schedule's resourceVersion at that time: they are known since, or don't
     /// exist. Those of the latest version.
     looked: Vec<(String, Option<String>)>,
+    /// When a Run that the status lists was last read while a tick waited, by the wall clock: it has vanished by then, or
+    /// its own end says when.
+    vacated: Option<Timestamp>,
 }
 
 /// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
@@ -158,6 +161,11 @@ impl Inputs<'_> {
             Outcome::Looked(name) => {
                 let version = self.schedule.resource_version();
                 memory.looked.retain(|(_, at)| *at == version);
+                let status = self.schedule.status.as_ref();
+                let waits = status.filter(|status| status.pending_tick.is_some());
+                if waits.is_some_and(|status| status.active.iter().any(|run| run.name == name)) {
+                    memory.vacated = Some(self.wall);
+                }
                 memory.looked.push((name, version));
             }
         }

@@ -337,7 +337,10 @@ impl Turn<'_> {
             return None;
         }
         let ended = self.inputs.runs.iter().filter_map(|run| run.ended.as_ref());
-        let ended = ended.map(|ended| ended.at).filter(|_| replaces);
+        let ended = ended
+            .map(|ended| ended.at)
+            .chain(self.inputs.memory.vacated);
+        let ended = ended.filter(|_| replaces);
         let begins = ended.fold(tick.at, Timestamp::max);
         let seconds = SignedDuration::from_secs(seconds.saturating_add(1));
         begins.checked_add(seconds).ok()

@@ -137,6 +137,22 @@ fn a_replaced_run_is_cancelled_once_and_the_next_waits_for_its_end() {
     assert_eq!(world.named("0100").spec.cancel, Some(true));
 }
 
+/// The old Run is seen to be gone ten minutes after the tick, whose name is then another's until this time.
+/// Proves: P-schedule-policy
+#[rstest]
+#[case::in_time("02:15:00", "created 0100, cancelled 0100, created 0200")]
+#[case::too_late("02:15:01", "created 0100, cancelled 0100, missed 0200")]
+fn a_replaced_run_that_vanishes_has_ended_when_that_is_seen(
+    #[case] until: &str,
+    #[case] log: &str,
+) {
+    let mut world = World::new(&json!({"concurrencyPolicy": "Replace"}));
+    world.at("01:00:00").at("02:00:00").runs.clear();
+    world.takes_the_name("0200");
+    world.at("02:10:00").runs.clear();
+    assert_eq!(world.at(until).at("02:20:00").log(), log);
+}
+
 /// Proves: P-schedule
 #[test]
 fn each_run_that_is_replaced_is_told() {
