@@ -26,7 +26,7 @@ use super::delays::{AFTER_REFUSAL, later};
 use super::events::EventDraft;
 use super::truncate::{MAX_ERROR, escaped};
 pub use runs::{Ended, OwnedRun, owner};
-pub use source::{EACH_RUNS_OWN, Source, source};
+pub use source::{EACH_RUNS_OWN, Origin, Source, source};
 pub use turn::decide;
 
 /// One process's knowledge of one schedule beyond the objects.
@@ -46,8 +46,8 @@ pub struct Memory {
     vacated: Option<Timestamp>,
 }
 
-/// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
-type Version = (i64, Option<i64>, Option<String>);
+/// The schedule's generation, and what its Runs are made from.
+type Version = (i64, Option<Origin>);
 
 pub struct Inputs<'a> {
     pub schedule: &'a RunSchedule,
@@ -106,10 +106,9 @@ pub struct Decision {
 impl Inputs<'_> {
     fn version(&self) -> Version {
         let source = self.source.as_ref().ok();
-        let template = source.and_then(|source| source.template.as_ref());
+        let template = source.and_then(|source| source.template.clone());
         let generation = self.schedule.metadata.generation.unwrap_or_default();
-        let uid = source.and_then(|source| source.uid.clone());
-        (generation, template.map(|(_, generation)| *generation), uid)
+        (generation, template)
     }
 
     fn run_of(&self, tick: Tick) -> Option<&OwnedRun> {

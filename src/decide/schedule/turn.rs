@@ -146,8 +146,9 @@ impl Turn<'_> {
     fn accepted(&self) -> bool {
         let version = self.inputs.version();
         let stored = self.stored;
-        let shown = (stored.observed_generation, stored.template_generation)
-            == (Some(version.0), version.1);
+        let template = version.1.as_ref().map(|template| template.generation);
+        let shown =
+            (stored.observed_generation, stored.template_generation) == (Some(version.0), template);
         let shown = shown && is_true(&stored.conditions, Type::Ready);
         shown && self.inputs.memory.accepted.is_none()
             || self.inputs.memory.accepted == Some(version)
@@ -389,12 +390,12 @@ impl Turn<'_> {
     }
 
     fn show(&mut self, verdict: &Result<(), Why>) {
-        let (generation, template, _) = self.inputs.version();
+        let (generation, template) = self.inputs.version();
         let suspended = self.inputs.schedule.spec.suspended();
         let status = &mut self.next.status;
         status.observed_generation = Some(generation);
         if verdict.is_ok() {
-            status.template_generation = template;
+            status.template_generation = template.map(|template| template.generation);
         }
         let held = Why::new(Reason::Suspended, SUSPENDED);
         let why = match verdict {
