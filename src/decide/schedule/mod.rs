@@ -38,11 +38,11 @@ pub struct Memory {
     refused: Option<(Version, Why, Timestamp)>,
     /// uids of Runs that can't be cancelled or deleted; tried again then, by process time.
     kept: Vec<(String, Timestamp)>,
-    /// Names of Runs that were read live, and the schedule's resourceVersion at that time: they are known since, or don't
-    /// exist. Those of the latest version.
+    /// Names of Runs that were read live, and the schedule's resourceVersion at that time: they are known since, or
+    /// don't exist. Those of the latest version.
     looked: Vec<(String, Option<String>)>,
-    /// When a Run that the status lists was last read while a tick waited, by the wall clock: it has vanished by then, or
-    /// its own end says when.
+    /// When a Run that the status lists was last read while a tick waited, by the wall clock: it has vanished by then,
+    /// or its own end says when.
     vacated: Option<Timestamp>,
 }
 

@@ -18,11 +18,11 @@ use super::{Decision, Effect, Inputs, OwnedRun, Version, runs};
 /// A time that lies further ahead of the clock is from one that was wrong: from the present one no tick comes so soon.
 const SKEW: SignedDuration = SignedDuration::from_hours(24);
 const SCHEDULED: &str = "A Run is created at each time of spec.schedules.";
-const TICK_AHEAD: &str = "The latest tick is more than a day ahead of the operator's clock, and no tick comes until then. Correct \
-     the clock. If it is right and was ahead before, delete this schedule with --cascade=orphan and create it under \
-     another name.";
-const SINCE_AHEAD: &str = "status.inForce.since is more than a day ahead of the operator's clock, and no tick comes until then. \
-     Correct the clock. If it is right and was ahead before, suspend this schedule and resume it.";
+const TICK_AHEAD: &str = "The latest tick is more than a day ahead of the operator's clock, and no tick comes until \
+     then. Correct the clock. If it is right and was ahead before, delete this schedule with --cascade=orphan and \
+     create it under another name.";
+const SINCE_AHEAD: &str = "status.inForce.since is more than a day ahead of the operator's clock, and no tick comes \
+     until then. Correct the clock. If it is right and was ahead before, suspend this schedule and resume it.";
 const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to create Runs from then on.";
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
