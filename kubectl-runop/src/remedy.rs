@@ -168,8 +168,9 @@ pub fn markdown(reason: Reason) -> &'static str {
              automatically."
         }
         Reason::ClockSkew => {
-            "Correct the clock of the operator's node. If it is right and was ahead before, delete the schedule with \
-             `--cascade=orphan`, which keeps its Runs, and create it under another name."
+            "Correct the clock of the operator's node. If it is right and was ahead before, suspend and resume the schedule, or \
+             delete it with `--cascade=orphan`, which keeps its Runs, and create it under another name, as the message \
+             says."
         }
     }
 }

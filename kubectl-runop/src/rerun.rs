@@ -51,7 +51,6 @@ pub(crate) async fn run(cluster: &Cluster, args: &RerunArgs) -> Result<End, Tool
         Source {
             body: body_of(&old).map_err(unreadable)?,
             template: None,
-            uid: None,
         }
     } else {
         template::source(cluster, template_of(&old)?, &args.set).await?
@@ -198,7 +197,6 @@ mod tests {
         let source = Source {
             body,
             template: None,
-            uid: None,
         };
         let new = serde_json::to_value(manifest::of_template(&source).unwrap()).unwrap();
         let expected = json!({

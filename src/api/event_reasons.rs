@@ -72,7 +72,7 @@ event_reasons! {
     WorkspaceInUse: Normal, Delete,
     /// A tick's Run was created.
     RunCreated: Normal, Create,
-    /// `concurrencyPolicy` left out a tick.
+    /// A tick was left out by `concurrencyPolicy`, by a suspension or by a change of the schedule.
     TickSkipped: Normal, Create,
     /// A tick's Run could not be created in time.
     TickMissed: Warning, Create,

@@ -179,6 +179,10 @@ pub struct RunScheduleStatus {
     /// The latest tick that was dealt with: its Run was created, or it was skipped or missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
+    /// The latest attempt at it that was dealt with; absent: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", range(min = 2, max = 6))]
+    pub last_attempt: Option<u8>,
     /// Time at which the last Run that succeeded was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_successful_time: Option<Time>,
@@ -247,6 +251,15 @@ pub struct InForce {
     pub since: Time,
 }
 
+impl Tick {
+    /// The next attempt at it.
+    #[must_use]
+    pub fn again(self) -> Self {
+        let attempt = self.attempt.saturating_add(1);
+        Self { attempt, ..self }
+    }
+}
+
 impl From<Tick> for PendingTick {
     fn from(tick: Tick) -> Self {
         Self {
@@ -262,6 +275,16 @@ impl From<&PendingTick> for Tick {
             at: pending.time.0,
             attempt: pending.attempt.max(1),
         }
+    }
+}
+
+impl RunScheduleStatus {
+    /// The latest tick and attempt that was dealt with.
+    pub fn last_tick(&self) -> Option<Tick> {
+        Some(Tick {
+            at: self.last_schedule_time.as_ref()?.0,
+            attempt: self.last_attempt.unwrap_or(1),
+        })
     }
 }
 

@@ -108,10 +108,8 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
         ctx.enqueue_workspace(&key);
     }
     follow_claim(ctx, change);
-    if change.new.is_none()
-        && let Some((namespace, name)) = ctx.schedules.remove(&change.uid)
-    {
-        ctx.enqueue_schedule(&namespace, &name);
+    if change.new.is_none() {
+        unfollow_scheduled(ctx, &change.uid);
     }
     match &change.new {
         Some(Known::Ended(_)) if ctx.tracked_runs.get(&change.uid).is_none() => {}
@@ -127,6 +125,13 @@ pub(crate) fn follow(ctx: &Context, change: &Change) {
 /// Takes in a Run that a RunSchedule may own.
 pub(crate) fn follow_scheduled(ctx: &Context, run: &Maybe<Run>) {
     if let Some((namespace, name)) = ctx.schedules.follow(run) {
+        ctx.enqueue_schedule(&namespace, &name);
+    }
+}
+
+/// Forgets a Run that no longer exists and that a RunSchedule may have owned.
+pub(crate) fn unfollow_scheduled(ctx: &Context, uid: &str) {
+    if let Some((namespace, name)) = ctx.schedules.remove(uid) {
         ctx.enqueue_schedule(&namespace, &name);
     }
 }

@@ -60,6 +60,10 @@ fn show_run(ctx: &Context, scope: &Scope, event: Event<Maybe<Run>>) {
     if let Event::InitApply(run) | Event::Apply(run) | Event::Delete(run) = &event
         && run.good().is_some_and(|run| run.spec.managed_elsewhere())
     {
+        // The answer to its creation has shown it, where a webhook has set the field.
+        if let Event::Delete(run) = &event {
+            enqueue::unfollow_scheduled(ctx, run.meta().uid.as_deref().unwrap_or_default());
+        }
         return;
     }
     if ctx.config.schedules
@@ -171,7 +175,10 @@ pub(crate) async fn schedules(
                 listed(ctx);
             }
             Event::Apply(schedule) => enqueue_schedule(ctx, &schedule),
-            Event::Delete(_) => forget_schedules(ctx),
+            Event::Delete(schedule) => {
+                let uid = schedule.meta().uid.as_deref().unwrap_or_default();
+                ctx.schedules.forget(uid);
+            }
         }
     };
     let most = usize::from(ctx.config.max_concurrent_reconciles);
@@ -183,6 +190,7 @@ fn enqueue_schedule(ctx: &Context, schedule: &Maybe<RunSchedule>) {
     ctx.enqueue_schedule(&namespace, &schedule.name_any());
 }
 
+/// Those that a list lacks.
 fn forget_schedules(ctx: &Context) {
     ctx.schedules.forget_all_but(|uid, (namespace, name)| {
         let same = |schedule: Arc<Maybe<RunSchedule>>| schedule.uid().as_deref() == Some(uid);

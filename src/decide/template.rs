@@ -136,8 +136,11 @@ fn wrong_type(parameter: &Parameter) -> TemplateError {
 }
 
 fn allowed(parameter: &Parameter, value: &Value) -> Result<(), TemplateError> {
+    // The API server stores 1.0 as 1.
+    let number = parameter.kind() == ParameterType::Number;
+    let is_value = |one: &Value| one == value || number && one.as_f64() == value.as_f64();
     match &parameter.allowed {
-        Some(allowed) if !allowed.contains(value) => {
+        Some(allowed) if !allowed.iter().any(is_value) => {
             let all: Vec<_> = allowed.iter().map(text_of).collect();
             let all = escaped(&all.join(", "), 4 * SHOWN).into_owned();
             Err(TemplateError::NotAllowed(parameter.name.clone(), all))
@@ -282,6 +285,15 @@ mod tests {
     ) {
         let error = expand(&training(), &given(values)).unwrap_err();
         assert_eq!(error.to_string(), message);
+    }
+
+    /// Proves: P-template
+    #[rstest]
+    fn a_number_is_allowed_however_it_is_written(#[values("1", "1.0", "1e0", "0.1")] text: &str) {
+        let parameters = json!([{"name": "lr", "type": "number", "enum": [1, 0.1]}]);
+        let template = template(&parameters, &json!({"workload": {"image": "i"}}));
+        assert!(expand(&template, &given(&[("lr", text)])).is_ok());
+        assert!(expand(&template, &given(&[("lr", "1.1")])).is_err());
     }
 
     /// Proves: P-template

@@ -4,8 +4,8 @@
 
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use run_operator::api::{
@@ -18,6 +18,7 @@ use run_operator::api::{
 use crate::support::{Plane, Setup, Ticks, World, eventually, gone, phase_of};
 
 const CREATED: &str = r#"run_operator_schedule_ticks_total{result="created"}"#;
+const LATENESS: &str = "run_operator_schedule_lateness_seconds_count";
 
 fn quick() -> Value {
     json!({"runTimeMs": 1})
@@ -285,6 +286,32 @@ async fn a_run_that_failed_is_followed_by_another_attempt() {
     ticks.dealt_with(&world, "nightly", 0).await;
     assert_eq!(world.run_names().await, [first, second]);
     assert_eq!(world.one_run_for_each_key().await.len(), 2);
+    world.metric_is(CREATED, 2.0).await;
+    world.metric_is(LATENESS, 1.0).await;
+}
+
+/// As where a webhook has given it to that: it was to be created, and counts as active.
+/// Proves: P-schedule-policy
+#[tokio::test]
+async fn a_run_of_another_controller_counts_until_it_is_deleted() {
+    let (world, ticks) = nightly(quick(), &json!({})).await;
+    let schedule = world.schedules().get("nightly").await.unwrap();
+    let name = ticks.run("nightly", 0);
+    let theirs = json!({"managedBy": "example.com/queue"});
+    world.create_run(&name, theirs).await;
+    let owners = json!({"ownerReferences": [schedule.controller_owner_ref(&())]});
+    world.patch_run(&name, json!({"metadata": owners})).await;
+    ticks.come(0);
+    ticks.dealt_with(&world, "nightly", 0).await;
+    let active = |status: &RunScheduleStatus| !status.active.is_empty();
+    world
+        .schedule_until("nightly", "has an active Run", active)
+        .await;
+    world.delete_run(&name).await;
+    world
+        .schedule_until("nightly", "has none", |status| !active(status))
+        .await;
+    assert_eq!(world.service.requests("createRun").await.len(), 0);
 }
 
 /// Creates so many schedules, and waits until all are Ready. Returns their names.

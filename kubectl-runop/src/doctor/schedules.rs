@@ -15,10 +15,12 @@ use super::Needed;
 pub(super) const READY: Check = Check::new("schedules.ready", "the RunSchedules are Ready");
 
 /// What an operator with `--schedules` does besides.
-pub(super) const NEEDED: [Needed; 4] = [
+pub(super) const NEEDED: [Needed; 5] = [
     (names::GROUP, "runs", &["create"]),
     (names::GROUP, "runschedules", &["list", "watch"]),
     (names::GROUP, "runschedules/status", &["patch"]),
+    // Of each tick's Run, with OwnerReferencesPermissionEnforcement.
+    (names::GROUP, "runschedules/finalizers", &["update"]),
     (names::GROUP, "runtemplates", &["list", "watch"]),
 ];
 

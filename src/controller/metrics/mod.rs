@@ -193,7 +193,7 @@ metrics! {
         schedules_stalled: Family<Labels<1>, Gauge> = "run_operator_schedules_stalled",
             "RunSchedule objects that are Stalled and so create no Runs, by the condition's reason";
         ticks: Family<Labels<1>, Counter> = "run_operator_schedule_ticks",
-            "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, missed is too late";
+            "Ticks of RunSchedules by result: created is each attempt's Run, skipped is by concurrencyPolicy, a suspension or a change, missed is too late";
         undecodable: Counter = "run_operator_undecodable_objects",
             "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
         vanished: Counter = "run_operator_vanished_runs",
@@ -265,7 +265,7 @@ metrics! {
         queue_seconds: Labels<2>, QUEUE_BUCKETS = "run_operator_queue_duration_seconds",
             "Time that a Run waited for a slot until it got one, as seen by this process; of those that waited";
         tick_lateness: Labels<0>, LATE_BUCKETS = "run_operator_schedule_lateness_seconds",
-            "Time from a tick to the creation of its Run; of a further attempt it includes the first";
+            "Time from a tick to the creation of its first Run";
         reconcile_seconds: Labels<1>, RECONCILE_BUCKETS = "controller_runtime_reconcile_time_seconds",
             "Duration of a reconcile";
     }
@@ -415,11 +415,13 @@ impl Metrics {
         self.refused_writes.get_or_create(&of).inc();
     }
 
-    /// `late`: since its tick.
-    pub fn created_run(&self, late: Duration) {
+    /// `late`: since its tick, of the first attempt.
+    pub fn created_run(&self, late: Option<Duration>) {
         self.tick(CREATED);
-        let seconds = self.tick_lateness.get_or_create(&labels([]));
-        seconds.observe(late.as_secs_f64());
+        if let Some(late) = late {
+            let seconds = self.tick_lateness.get_or_create(&labels([]));
+            seconds.observe(late.as_secs_f64());
+        }
     }
 
     /// `result`: [`SKIPPED`] or [`MISSED`].

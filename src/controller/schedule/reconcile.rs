@@ -82,7 +82,7 @@ async fn take_turns(
     );
     for _ in 0..TURNS {
         if !ctx.may_begin() {
-            return Ok(Action::await_change());
+            return Ok(Action::requeue(leader::AGAIN));
         }
         let template = template_of(ctx, &schedule);
         let source = source(&schedule, template.as_deref());

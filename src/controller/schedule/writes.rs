@@ -99,9 +99,8 @@ impl Runs<'_> {
             Ok(run) => {
                 self.ctx.schedules.answered(&run);
                 let late = wall().duration_since(tick.at);
-                self.ctx
-                    .metrics
-                    .created_run(late.try_into().unwrap_or_default());
+                let late = (tick.attempt == 1).then(|| late.try_into().unwrap_or_default());
+                self.ctx.metrics.created_run(late);
                 tracing::info!(
                     k8s.namespace.name = self.schedule.metadata.namespace.as_deref(),
                     schedule.name = self.schedule.metadata.name.as_deref(),

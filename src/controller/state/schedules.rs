@@ -33,6 +33,7 @@ struct Table {
 
 #[derive(Default)]
 struct Entry {
+    /// Empty until the schedule or one of its Runs says it.
     name: Name,
     /// By uid.
     runs: HashMap<String, OwnedRun>,
@@ -40,6 +41,8 @@ struct Entry {
     /// The time by the wall clock at which it must be decided again.
     due: Option<Timestamp>,
     failures: u32,
+    /// The schedule no longer exists; the entry goes with the last of its Runs.
+    gone: bool,
 }
 
 impl Table {
@@ -51,7 +54,16 @@ impl Table {
         let schedule = self.owners.remove(run)?;
         let entry = self.schedules.get_mut(&schedule)?;
         entry.runs.remove(run);
-        Some(entry.name.clone())
+        let name = entry.name.clone();
+        self.forget_if_over(&schedule);
+        Some(name)
+    }
+
+    fn forget_if_over(&mut self, schedule: &str) {
+        let entry = self.schedules.get(schedule);
+        if entry.is_some_and(|entry| entry.gone && entry.runs.is_empty()) {
+            self.schedules.remove(schedule);
+        }
     }
 
     fn known(&mut self, run: &str) -> Option<&mut OwnedRun> {
@@ -71,10 +83,14 @@ impl Table {
             self.take_out(uid);
         }
         let mut new = OwnedRun::of(meta, run.good().map(|run| &**run))?;
-        let name = (meta.namespace.clone()?, schedule.name.clone());
+        let namespace = meta.namespace.clone()?;
         self.owners.insert(new.uid.clone(), schedule.uid.clone());
         let entry = self.entry(&schedule.uid);
-        entry.name.clone_from(&name);
+        // The reference's name may be wrong: nothing checks it against the uid.
+        if entry.name.1.is_empty() {
+            entry.name = (namespace, schedule.name.clone());
+        }
+        let name = entry.name.clone();
         let old = entry.runs.get(&new.uid);
         // Of one that can't be decoded, only this process knows.
         new.cancelling |= run.good().is_none() && old.is_some_and(|old| old.cancelling);
@@ -195,7 +211,16 @@ impl Schedules {
         due.collect()
     }
 
-    /// Forgets the schedules that no longer exist, by uid and name, and have no Runs.
+    /// Forgets a schedule that no longer exists, once it has no Runs.
+    pub fn forget(&self, schedule: &str) {
+        let mut table = lock(&self.0);
+        if let Some(entry) = table.schedules.get_mut(schedule) {
+            entry.gone = true;
+        }
+        table.forget_if_over(schedule);
+    }
+
+    /// Forgets the schedules that a list lacks, by uid and name, and that have no Runs.
     pub fn forget_all_but(&self, exists: impl Fn(&str, &Name) -> bool) {
         let mut table = lock(&self.0);
         table
@@ -208,12 +233,25 @@ impl Schedules {
 mod tests {
     use std::sync::Arc;
 
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn name() -> Name {
         ("team".to_owned(), "nightly".to_owned())
+    }
+
+    /// A reference by another name enqueues no other schedule.
+    /// Proves: P-schedule
+    #[test]
+    fn a_schedule_has_its_own_name() {
+        let schedules = Schedules::default();
+        let own = ("team".to_owned(), "weekly".to_owned());
+        schedules.set_due("s", own.clone(), None);
+        assert_eq!(schedules.follow(&owned()), Some(own.clone()));
+        schedules.set_due("s", own.clone(), Some(Timestamp::MIN));
+        assert_eq!(schedules.take_due(Timestamp::MAX), [own]);
     }
 
     /// One that this schedule owns, or none.
@@ -271,6 +309,23 @@ mod tests {
         assert_eq!(schedules.listed(&Scope::All, |_| true), []);
         assert_eq!(schedules.listed(&Scope::All, |_| false), [name()]);
         assert!(schedules.runs("s").is_empty());
+    }
+
+    /// Proves: P-schedule
+    #[rstest]
+    #[case::runs_first(true)]
+    #[case::runs_last(false)]
+    fn a_schedule_that_is_deleted_is_forgotten_with_its_last_run(#[case] runs_first: bool) {
+        let schedules = Schedules::default();
+        schedules.follow(&owned());
+        schedules.set_due("s", name(), Some(Timestamp::MIN));
+        if runs_first {
+            schedules.remove("r");
+        }
+        schedules.forget("s");
+        assert_eq!(schedules.runs("s").len(), usize::from(!runs_first));
+        schedules.remove("r");
+        assert_eq!(schedules.take_due(Timestamp::MAX), []);
     }
 
     /// Proves: P-schedule

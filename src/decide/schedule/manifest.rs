@@ -92,11 +92,11 @@ pub fn beside(schedule: &RunSchedule, source: &Source) -> serde_json::Result<Man
 
 /// A Run of a template that no schedule owns.
 pub fn of_template(source: &Source) -> serde_json::Result<Manifest> {
-    let Source { body, template, .. } = source;
+    let Source { body, template } = source;
     let metadata = &body.metadata;
     let mut annotations = metadata.annotations.clone();
-    if let Some((name, generation)) = template {
-        let origin = format!("{name}@{generation}");
+    if let Some(template) = template {
+        let origin = format!("{}@{}", template.name, template.generation);
         annotations.insert(names::TEMPLATE_ANNOTATION.to_owned(), origin);
     }
     Ok(Manifest {

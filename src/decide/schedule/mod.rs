@@ -26,7 +26,7 @@ use super::delays::{AFTER_REFUSAL, later};
 use super::events::EventDraft;
 use super::truncate::{MAX_ERROR, escaped};
 pub use runs::{Ended, OwnedRun, owner};
-pub use source::{EACH_RUNS_OWN, Source, source};
+pub use source::{EACH_RUNS_OWN, Origin, Source, source};
 pub use turn::decide;
 
 /// One process's knowledge of one schedule beyond the objects.
@@ -38,12 +38,16 @@ pub struct Memory {
     refused: Option<(Version, Why, Timestamp)>,
     /// uids of Runs that can't be cancelled or deleted; tried again then, by process time.
     kept: Vec<(String, Timestamp)>,
-    /// Name of a Run that was read live, and the schedule's resourceVersion at that time: it is known since, or doesn't exist.
-    looked: Option<(String, Option<String>)>,
+    /// Names of Runs that were read live, and the schedule's resourceVersion at that time: they are known since, or
+    /// don't exist. Those of the latest version.
+    looked: Vec<(String, Option<String>)>,
+    /// When a Run that the status lists was last read while a tick waited, by the wall clock: it has vanished by then,
+    /// or its own end says when.
+    vacated: Option<Timestamp>,
 }
 
-/// Generations of the schedule and of its `RunTemplate`, and the uid of that: one that is created again begins anew.
-type Version = (i64, Option<i64>, Option<String>);
+/// The schedule's generation, and what its Runs are made from.
+type Version = (i64, Option<Origin>);
 
 pub struct Inputs<'a> {
     pub schedule: &'a RunSchedule,
@@ -102,10 +106,9 @@ pub struct Decision {
 impl Inputs<'_> {
     fn version(&self) -> Version {
         let source = self.source.as_ref().ok();
-        let template = source.and_then(|source| source.template.as_ref());
+        let template = source.and_then(|source| source.template.clone());
         let generation = self.schedule.metadata.generation.unwrap_or_default();
-        let uid = source.and_then(|source| source.uid.clone());
-        (generation, template.map(|(_, generation)| *generation), uid)
+        (generation, template)
     }
 
     fn run_of(&self, tick: Tick) -> Option<&OwnedRun> {
@@ -117,8 +120,9 @@ impl Inputs<'_> {
     }
 
     fn looked(&self, name: &str) -> bool {
-        let looked = self.memory.looked.as_ref();
-        looked.is_some_and(|(of, at)| of == name && *at == self.schedule.resource_version())
+        let version = self.schedule.resource_version();
+        let mut looked = self.memory.looked.iter();
+        looked.any(|(of, at)| of == name && *at == version)
     }
 
     /// The memory with what became of an effect at `now`.
@@ -153,7 +157,16 @@ impl Inputs<'_> {
                 );
                 memory.refused = refused(Reason::NameTaken, message);
             }
-            Outcome::Looked(name) => memory.looked = Some((name, self.schedule.resource_version())),
+            Outcome::Looked(name) => {
+                let version = self.schedule.resource_version();
+                memory.looked.retain(|(_, at)| *at == version);
+                let status = self.schedule.status.as_ref();
+                let waits = status.filter(|status| status.pending_tick.is_some());
+                if waits.is_some_and(|status| status.active.iter().any(|run| run.name == name)) {
+                    memory.vacated = Some(self.wall);
+                }
+                memory.looked.push((name, version));
+            }
         }
         memory
     }

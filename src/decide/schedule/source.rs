@@ -17,10 +17,17 @@ pub const EACH_RUNS_OWN: [&str; 3] = ["suspend", "cancel", "idempotencyKey"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     pub body: TemplateBody,
-    /// Name and generation of the `RunTemplate`.
-    pub template: Option<(String, i64)>,
-    /// Its uid.
-    pub uid: Option<String>,
+    /// The `RunTemplate`, if it is from one.
+    pub template: Option<Origin>,
+}
+
+/// A version of a `RunTemplate`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    pub name: String,
+    pub generation: i64,
+    /// One that is created again begins anew with its generations.
+    pub uid: String,
 }
 
 impl Source {
@@ -29,11 +36,13 @@ impl Source {
         template: &RunTemplate,
         given: &BTreeMap<String, String>,
     ) -> Result<Self, TemplateError> {
-        let generation = template.metadata.generation.unwrap_or_default();
         Ok(Self {
             body: expand(&template.spec, given)?,
-            template: Some((template.name_any(), generation)),
-            uid: template.uid(),
+            template: Some(Origin {
+                name: template.name_any(),
+                generation: template.metadata.generation.unwrap_or_default(),
+                uid: template.uid().unwrap_or_default(),
+            }),
         })
     }
 }
@@ -46,7 +55,6 @@ pub fn source(schedule: &RunSchedule, template: Option<&RunTemplate>) -> Result<
         return Ok(Source {
             body,
             template: None,
-            uid: None,
         });
     }
     let name = spec

@@ -18,9 +18,11 @@ use super::{Decision, Effect, Inputs, OwnedRun, Version, runs};
 /// A time that lies further ahead of the clock is from one that was wrong: from the present one no tick comes so soon.
 const SKEW: SignedDuration = SignedDuration::from_hours(24);
 const SCHEDULED: &str = "A Run is created at each time of spec.schedules.";
-const SKEWED: &str = "The latest tick, or status.inForce.since, is more than a day ahead of the operator's clock, and no tick \
-     comes until then. Correct the clock. If it is right and was ahead before, delete this schedule with \
-     --cascade=orphan and create it under another name.";
+const TICK_AHEAD: &str = "The latest tick is more than a day ahead of the operator's clock, and no tick comes until \
+     then. Correct the clock. If it is right and was ahead before, delete this schedule with --cascade=orphan and \
+     create it under another name.";
+const SINCE_AHEAD: &str = "status.inForce.since is more than a day ahead of the operator's clock, and no tick comes \
+     until then. Correct the clock. If it is right and was ahead before, suspend this schedule and resume it.";
 const SUSPENDED: &str = "Suspended by spec.suspend; set it to false to create Runs from then on.";
 
 pub fn decide(inputs: &Inputs<'_>) -> Decision {
@@ -91,16 +93,19 @@ impl Turn<'_> {
 
     /// What a clock that was far ahead has stored keeps every tick away until then.
     fn ticks_come(&mut self) -> Result<(), Why> {
-        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
-        let from = since.and(self.latest_tick().max(since));
-        let soon = from.and_then(|from| from.checked_sub(SKEW).ok());
-        match soon.filter(|soon| *soon > self.inputs.wall) {
-            None => Ok(()),
-            Some(soon) => {
-                self.next.due = self.next.due.into_iter().chain([soon]).min();
-                Err(Why::new(Reason::ClockSkew, SKEWED))
-            }
-        }
+        let Some(in_force) = &self.next.status.in_force else {
+            return Ok(());
+        };
+        let wall = self.inputs.wall;
+        let ahead = |time: Timestamp| time.checked_sub(SKEW).ok().filter(|soon| *soon > wall);
+        let tick = self.latest_tick().and_then(ahead);
+        let Some(soon) = tick.max(ahead(in_force.since.0)) else {
+            return Ok(());
+        };
+        self.next.due = self.next.due.into_iter().chain([soon]).min();
+        // A new time since which ticks count does not bring back those before the latest.
+        let message = tick.map_or(SINCE_AHEAD, |_| TICK_AHEAD);
+        Err(Why::new(Reason::ClockSkew, message))
     }
 
     /// Of what the tick needs, what can be done: nothing of it while its Run could not be created.
@@ -111,8 +116,10 @@ impl Turn<'_> {
         let tried_again = refused.is_some_and(|until| until <= now);
         let wanted = wanted.filter(|_| verdict.is_ok() || tried_again && creates);
         if let (Some(Effect::Cancel(run)), Some(pending)) = (&wanted, &self.stored.pending_tick) {
-            let what = format!("Cancels {}", run.name);
-            self.tell(EventReason::RunReplaced, pending.into(), &what);
+            let message = self.of_tick(pending.into(), &format!("Cancels {}", run.name));
+            // A tick may replace several.
+            let event = EventDraft::new(EventReason::RunReplaced, &*run.name, message);
+            self.next.events.push(event);
         }
         let effect = wanted.or_else(|| self.housekeeping());
         // Without a tick a trial shows whether the API server takes the Run now.
@@ -139,8 +146,9 @@ impl Turn<'_> {
     fn accepted(&self) -> bool {
         let version = self.inputs.version();
         let stored = self.stored;
-        let shown = (stored.observed_generation, stored.template_generation)
-            == (Some(version.0), version.1);
+        let template = version.1.as_ref().map(|template| template.generation);
+        let shown =
+            (stored.observed_generation, stored.template_generation) == (Some(version.0), template);
         let shown = shown && is_true(&stored.conditions, Type::Ready);
         shown && self.inputs.memory.accepted.is_none()
             || self.inputs.memory.accepted == Some(version)
@@ -222,7 +230,8 @@ impl Turn<'_> {
     fn follow(&mut self, calendar: &Calendar) {
         let since = self.put_in_force();
         if let Some(tick) = self.pending().filter(|tick| tick.at <= since) {
-            self.give_up(tick, EventReason::TickSkipped, "The schedule was changed");
+            let why = format!("The schedule's ticks count only from {since} on");
+            self.give_up(tick, EventReason::TickSkipped, &why);
         }
         let mut pending = self.pending();
         let after = self.latest_tick().max(Some(since)).unwrap_or(since);
@@ -237,16 +246,18 @@ impl Turn<'_> {
             }
             pending = Some(Tick { at, attempt: 1 });
         }
-        let mut due = calendar.next(after.max(wall));
-        self.next.status.next_schedule_time = due.map(whole_seconds);
+        let next = calendar.next(after.max(wall));
+        self.next.status.next_schedule_time = next.map(whole_seconds);
+        let mut due = vec![next];
         if pending.is_none() {
             let retry = self.retry(since);
-            pending = retry.filter(|(_, at)| *at <= wall).map(|(tick, _)| tick);
-            due = due.into_iter().chain(retry.map(|(_, at)| at)).min();
+            let ready = retry.filter(|(_, at)| *at <= wall);
+            pending = ready.map(|(failed, _)| failed.again());
+            due.push(retry.map(|(_, at)| at));
         }
         if let Some(tick) = pending {
             let late = self.late_from(tick);
-            due = due.into_iter().chain(late).min();
+            due.push(late);
             match self.gate(tick, late) {
                 Gate::Open => self.next.effect = Some(Effect::Create(tick)),
                 Gate::Closed => {}
@@ -268,7 +279,8 @@ impl Turn<'_> {
         if self.next.status.pending_tick != self.stored.pending_tick {
             self.next.effect = None;
         }
-        self.next.due = due;
+        // What is due already is done now; if that fails, the pause after a failure counts.
+        self.next.due = due.into_iter().flatten().filter(|at| *at > wall).min();
     }
 
     /// The latest tick that was begun or dealt with. Where the status was lost, its Runs show the ticks that had one.
@@ -301,25 +313,16 @@ impl Turn<'_> {
         at
     }
 
-    /// Another attempt at the last tick, and its time.
+    /// The last tick and attempt if another follows its failed Run, and the time of that. No earlier attempt is followed
+    /// by one: a Run of the last may have been deleted.
     fn retry(&self, since: Timestamp) -> Option<(Tick, Timestamp)> {
         let (limit, seconds) = self.inputs.schedule.spec.retries();
-        let last = self.next.status.last_schedule_time.as_ref()?.0;
-        let of_last = self.inputs.runs.iter().filter_map(|run| {
-            let tick = run.tick.filter(|tick| tick.at == last)?;
-            Some((tick.attempt, run))
-        });
-        let (attempt, run) = of_last.max_by_key(|(attempt, _)| *attempt)?;
+        let last = self.next.status.last_tick()?;
+        let run = self.inputs.run_of(last)?;
         let ended = run.ended.as_ref().filter(|ended| ended.failed)?;
-        let at = ended
-            .at
-            .checked_add(SignedDuration::from_secs(seconds))
-            .ok()?;
-        let tick = Tick {
-            at: last,
-            attempt: attempt.saturating_add(1),
-        };
-        (attempt <= limit && last > since).then_some((tick, at))
+        let pause = SignedDuration::from_secs(seconds);
+        let at = ended.at.checked_add(pause).ok()?;
+        (last.attempt <= limit && last.at > since).then_some((last, at))
     }
 
     /// The time from which on a tick is too late. One that was begun in time and replaces a Run has the default time from
@@ -335,7 +338,10 @@ impl Turn<'_> {
             return None;
         }
         let ended = self.inputs.runs.iter().filter_map(|run| run.ended.as_ref());
-        let ended = ended.map(|ended| ended.at).filter(|_| replaces);
+        let ended = ended
+            .map(|ended| ended.at)
+            .chain(self.inputs.memory.vacated);
+        let ended = ended.filter(|_| replaces);
         let begins = ended.fold(tick.at, Timestamp::max);
         let seconds = SignedDuration::from_secs(seconds.saturating_add(1));
         begins.checked_add(seconds).ok()
@@ -364,26 +370,32 @@ impl Turn<'_> {
     }
 
     fn dealt_with(&mut self, tick: Tick) {
-        let last = &mut self.next.status.last_schedule_time;
-        *last = last.take().max(Some(whole_seconds(tick.at)));
-        self.next.status.pending_tick = None;
+        let status = &mut self.next.status;
+        let last = status.last_tick().map_or(tick, |last| last.max(tick));
+        status.last_schedule_time = Some(whole_seconds(last.at));
+        status.last_attempt = Some(last.attempt).filter(|attempt| *attempt > 1);
+        status.pending_tick = None;
     }
 
     fn tell(&mut self, reason: EventReason, tick: Tick, what: &str) {
         let name = name_of(self.inputs.schedule, tick);
-        let message = format!("Tick {}: {what} ({name}).", tick.at);
-        self.next
-            .events
-            .push(EventDraft::new(reason, name, message));
+        let event = EventDraft::new(reason, name, self.of_tick(tick, what));
+        self.next.events.push(event);
+    }
+
+    /// An Event's text.
+    fn of_tick(&self, tick: Tick, what: &str) -> String {
+        let name = name_of(self.inputs.schedule, tick);
+        format!("Tick {}: {what} ({name}).", tick.at)
     }
 
     fn show(&mut self, verdict: &Result<(), Why>) {
-        let (generation, template, _) = self.inputs.version();
+        let (generation, template) = self.inputs.version();
         let suspended = self.inputs.schedule.spec.suspended();
         let status = &mut self.next.status;
         status.observed_generation = Some(generation);
         if verdict.is_ok() {
-            status.template_generation = template;
+            status.template_generation = template.map(|template| template.generation);
         }
         let held = Why::new(Reason::Suspended, SUSPENDED);
         let why = match verdict {
@@ -407,24 +419,11 @@ impl Turn<'_> {
         if let Some(unseen) = self.unseen().next() {
             return Some(Effect::Look(unseen.name.clone()));
         }
-        let kept = self.counts_attempts();
+        let since = self.next.status.in_force.as_ref().map(|now| now.since.0);
+        let failed = since.and_then(|since| self.retry(since));
+        let failed = failed.map(|(tick, _)| tick);
         runs::beyond(self.inputs.runs, self.inputs.schedule.spec.history())
-            .find(|run| run.tick.is_none_or(|tick| Some(tick.at) != kept) && !self.keeps(run))
+            .find(|run| (failed.is_none() || run.tick != failed) && !self.keeps(run))
             .map(|run| Effect::Delete(run.clone()))
-    }
-
-    /// The last tick if it may have further attempts. Its Runs show how many there were: without the second, the first
-    /// would be followed by a second again.
-    fn counts_attempts(&self) -> Option<Timestamp> {
-        let status = &self.next.status;
-        let since = status.in_force.as_ref()?.since.0;
-        let last = status.last_schedule_time.as_ref()?.0;
-        let (limit, _) = self.inputs.schedule.spec.retries();
-        let failed = |run: &OwnedRun| {
-            run.tick.is_some_and(|tick| tick.at == last)
-                && run.ended.as_ref().is_some_and(|ended| ended.failed)
-        };
-        let counts = limit > 0 && last > since && self.inputs.runs.iter().any(failed);
-        counts.then_some(last)
     }
 }

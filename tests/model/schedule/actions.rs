@@ -35,6 +35,7 @@ pub(crate) enum Action {
 pub(crate) enum Person {
     /// Of the oldest Run.
     DeletesRun,
+    DeletesLatestRun,
     DeletesSchedule,
     Suspends,
     Resumes,
@@ -130,10 +131,16 @@ fn acts(s: &mut State, person: Person) -> Option<()> {
         .generation
         .map(|generation| generation + 1);
     match person {
-        Person::DeletesRun => {
-            let first = *s.objects.first()?;
-            s.ghost.deleted.push((first.tick, true));
-            s.remove(first.uid);
+        Person::DeletesRun | Person::DeletesLatestRun => {
+            let latest = person == Person::DeletesLatestRun;
+            let run = if latest {
+                s.objects.last()
+            } else {
+                s.objects.first()
+            };
+            let run = *run?;
+            s.ghost.deleted.push((run.tick, true));
+            s.remove(run.uid);
             return Some(());
         }
         Person::DeletesSchedule => {

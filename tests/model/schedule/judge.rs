@@ -41,7 +41,7 @@ impl Broken {
             Self::Early => "No tick is begun before its time.",
             Self::TooLate => "No Run is created after its deadline.",
             Self::Repeated => {
-                "A tick that was dealt with is not begun again, whatever the clock says."
+                "An attempt at a tick that was dealt with is not begun again, whatever the clock says."
             }
             Self::SecondObject => {
                 "A second Run of a tick is created only after a person deleted the first."
@@ -50,7 +50,7 @@ impl Broken {
                 "Another attempt follows only a failed one, and at most as many as allowed."
             }
             Self::DeletedLive => "The history loses only what has ended.",
-            Self::WentBack => "lastScheduleTime never goes back.",
+            Self::WentBack => "lastScheduleTime and lastAttempt never go back.",
             Self::NoRest => "With the faults ended, it comes to rest in a bounded number of steps.",
             Self::Overlooked => {
                 "At rest, the latest tick has its Run, waits for it, or was dealt with."
@@ -67,15 +67,18 @@ impl Broken {
 /// A status is stored, in place of that of the newest version.
 pub(crate) fn stored(s: &mut State, before: &RunSchedule, status: &RunScheduleStatus) {
     let old = before.status.as_ref();
-    let last = status.last_schedule_time.as_ref().map(|time| time.0);
-    let old_last = old.and_then(|old| old.last_schedule_time.as_ref());
-    if last < old_last.map(|time| time.0) {
+    let last = status.last_tick();
+    if last < old.and_then(RunScheduleStatus::last_tick) {
         s.breaks(Broken::WentBack);
     }
-    let pending = status.pending_tick.as_ref();
-    let same = pending == old.and_then(|old| old.pending_tick.as_ref());
-    if let Some(tick) = pending.filter(|_| !same).map(Tick::from) {
-        begun(s, before, tick);
+    let pending = status.pending_tick.as_ref().map(Tick::from);
+    let before_it = old.and_then(|old| old.pending_tick.as_ref().map(Tick::from));
+    if pending != before_it {
+        // Whatever the status says of it.
+        s.ghost.last = s.ghost.last.max(before_it);
+        if let Some(tick) = pending {
+            begun(s, before, tick);
+        }
     }
     s.ghost.last = s.ghost.last.max(last);
 }
@@ -84,12 +87,12 @@ fn begun(s: &mut State, schedule: &RunSchedule, tick: Tick) {
     if schedule.spec.suspended() {
         s.breaks(Broken::BegunWhileHeld);
     }
+    if s.ghost.last.is_some_and(|last| tick <= last) {
+        s.breaks(Broken::Repeated);
+    }
     if tick.attempt == 1 {
         if tick.at > s.wall() {
             s.breaks(Broken::Early);
-        }
-        if s.ghost.last.is_some_and(|last| tick.at <= last) {
-            s.breaks(Broken::Repeated);
         }
     } else {
         let earlier = Tick {

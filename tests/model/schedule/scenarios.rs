@@ -71,6 +71,10 @@ fn replace() -> Value {
     json!({"concurrencyPolicy": "Replace"})
 }
 
+fn again() -> Value {
+    json!({"retryPolicy": {"limit": 1, "backoffSeconds": 60}})
+}
+
 pub(crate) fn all(full: bool) -> Vec<Scenario> {
     let mut all = [policies(), people(), leaders()].concat();
     if full {
@@ -87,7 +91,6 @@ fn policies() -> Vec<Scenario> {
     let short = json!({"startingDeadlineSeconds": 60});
     let late = json!({"concurrencyPolicy": "Allow", "startingDeadlineSeconds": 60});
     let latest = json!({"concurrencyPolicy": "Allow", "catchUp": "Latest"});
-    let again = json!({"retryPolicy": {"limit": 1, "backoffSeconds": 60}});
     let no_history = json!({
         "retryPolicy": {"limit": 1, "backoffSeconds": 60},
         "successfulRunsHistoryLimit": 0,
@@ -105,7 +108,7 @@ fn policies() -> Vec<Scenario> {
             .minutes(5),
         world("schedule, replace", replace()).unheard(),
         world("schedule, replace, crash", replace()).crash(),
-        world("schedule, retry", again)
+        world("schedule, retry", again())
             .unheard()
             .with(|b| b.fails = 2),
         world("schedule, retry, no history", no_history).with(|b| b.fails = 2),
@@ -121,7 +124,10 @@ fn policies() -> Vec<Scenario> {
 
 /// What people do.
 fn people() -> Vec<Scenario> {
-    use Person::{DeletesRun, DeletesSchedule, Edits, LosesStatus, Resumes, Suspends, TakesName};
+    use Person::{
+        DeletesLatestRun, DeletesRun, DeletesSchedule, Edits, LosesStatus, Resumes, Suspends,
+        TakesName,
+    };
     vec![
         world("schedule, status lost", forbid())
             .crash()
@@ -129,6 +135,10 @@ fn people() -> Vec<Scenario> {
         world("schedule, Run deleted", forbid())
             .unheard()
             .people(&[DeletesRun]),
+        world("schedule, retry, Run deleted", again())
+            .minutes(3)
+            .with(|b| b.fails = 1)
+            .people(&[DeletesLatestRun]),
         world("schedule, status lost, Run deleted", allow()).people(&[LosesStatus, DeletesRun]),
         world("schedule, deleted", forbid())
             .crash()

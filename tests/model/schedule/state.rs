@@ -58,8 +58,8 @@ pub(crate) struct Budget {
 pub(crate) struct Ghost {
     /// Ticks that were stored as `pendingTick`.
     pub(crate) begun: Vec<Tick>,
-    /// The latest `lastScheduleTime` since the status was last lost.
-    pub(crate) last: Option<Timestamp>,
+    /// The latest tick and attempt that was dealt with since the status was last lost.
+    pub(crate) last: Option<Tick>,
     pub(crate) lost: bool,
     /// Ticks whose Run was deleted, and whether by a person.
     pub(crate) deleted: Vec<(Tick, bool)>,

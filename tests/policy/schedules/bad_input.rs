@@ -212,11 +212,30 @@ fn a_time_that_a_clock_far_ahead_has_stored_is_told(#[values(true, false)] ticke
         status.in_force.as_mut().unwrap().since = ahead;
     }
     assert_eq!(world.at("01:00:00").log(), "");
-    let message =
-        "The latest tick, or status.inForce.since, is more than a day ahead of the operator's";
-    assert_stalled(&world, "ClockSkew", message);
+    let (what, remedy) = if ticked {
+        ("The latest tick", "delete")
+    } else {
+        ("status.inForce.since", "suspend")
+    };
+    let message = format!("{what} is more than a day ahead of the operator's clock");
+    assert_stalled(&world, "ClockSkew", &message);
+    assert!(world.stalled().unwrap().1.contains(remedy));
     assert_eq!(world.due, Some(time("01:30:00")));
     world.at("01:30:00");
     assert_eq!(world.stalled(), None);
     assert_eq!(world.ready(), ("True".to_owned(), "Scheduled".to_owned()));
+}
+
+/// Proves: P-schedule-time
+#[test]
+fn a_schedule_that_counts_from_a_time_far_ahead_is_mended_by_a_suspension() {
+    let mut world = World::new(&json!({}));
+    let status = world.schedule.status.as_mut().unwrap();
+    let ahead = whole_seconds("2026-12-02T00:00:00Z".parse().unwrap());
+    status.in_force.as_mut().unwrap().since = ahead;
+    assert_eq!(world.at("01:00:00").stalled().unwrap().0, "ClockSkew");
+    world.edit(&json!({"suspend": true}));
+    world.edit(&json!({"suspend": null}));
+    assert_eq!(world.stalled(), None);
+    assert_eq!(world.at("02:00:00").log(), "created 0200");
 }

@@ -1,11 +1,14 @@
 //! RunSchedules in a small world: one schedule, its Runs, a wall clock and one process's memory. [`World::turns`]
 //! decides, writes and acts until nothing is left, as the controller's reconcile does.
 
+mod attempts;
 mod bad_input;
 mod world;
 
 use rstest::rstest;
-use run_operator::api::{ConditionType, Phase, Reason, conditions::whole_seconds, names};
+use run_operator::api::{
+    ConditionType, EventReason, Phase, Reason, conditions::whole_seconds, names,
+};
 use serde_json::{Value, json};
 
 use world::{World, time};
@@ -135,6 +138,33 @@ fn a_replaced_run_is_cancelled_once_and_the_next_waits_for_its_end() {
     assert_eq!(world.named("0100").spec.cancel, Some(true));
 }
 
+/// The old Run is seen to be gone ten minutes after the tick, whose name is then another's until this time.
+/// Proves: P-schedule-policy
+#[rstest]
+#[case::in_time("02:15:00", "created 0100, cancelled 0100, created 0200")]
+#[case::too_late("02:15:01", "created 0100, cancelled 0100, missed 0200")]
+fn a_replaced_run_that_vanishes_has_ended_when_that_is_seen(
+    #[case] until: &str,
+    #[case] log: &str,
+) {
+    let mut world = World::new(&json!({"concurrencyPolicy": "Replace"}));
+    world.at("01:00:00").at("02:00:00").runs.clear();
+    world.takes_the_name("0200");
+    world.at("02:10:00").runs.clear();
+    assert_eq!(world.at(until).at("02:20:00").log(), log);
+}
+
+/// Proves: P-schedule
+#[test]
+fn each_run_that_is_replaced_is_told() {
+    let mut world = World::new(&json!({"concurrencyPolicy": "Replace"}));
+    world.at("01:00:00").trigger("nightly-x7f2k");
+    world.at("02:00:00").at("02:01:00");
+    let told = world.events.iter();
+    let told = told.filter(|event| event.reason == EventReason::RunReplaced);
+    assert_eq!(told.count(), 2);
+}
+
 /// No process from 00:30, 00:05 with the schedule of ten minutes, until 01:40, 01:07 or 01:04.
 /// Proves: P-schedule-policy, P-schedule-time
 #[rstest]
@@ -177,6 +207,21 @@ fn a_deadline_ends(#[case] spec: Value, #[case] back: &str, #[case] log: &str) {
     assert_eq!(World::new(&spec).at(back).log(), log);
 }
 
+/// Else the pause after a write that has failed would end at once.
+/// Proves: P-schedule-policy
+#[test]
+fn what_is_decided_again_lies_ahead() {
+    let mut world = World::new(&json!({}));
+    world.clock_shows("01:05:01");
+    assert!(world.turn(), "the tick is too late");
+    assert_eq!(world.due, Some(time("02:00:00")));
+    let mut world = attempts::retried(1, 60);
+    world.fails("0100");
+    world.clock_shows("01:11:00");
+    assert!(world.turn(), "another attempt is begun");
+    assert_eq!(world.due, Some(time("02:00:00")));
+}
+
 /// A Run is active all through an outage from 01:30 to 02:40, and ends at 02:50.
 /// Proves: P-schedule-policy
 #[rstest]
@@ -195,72 +240,6 @@ fn an_outage_while_a_run_is_active(#[case] spec: Value, #[case] then: &str) {
     world.at("02:40:00").clock_shows("02:50:00");
     world.ends_or_is_cancelled("0100");
     assert_eq!(world.log(), format!("created 0100, {then}"));
-}
-
-fn retried(limit: u8, seconds: u32) -> World {
-    let policy = json!({"limit": limit, "backoffSeconds": seconds});
-    let mut world = World::new(&json!({"retryPolicy": policy}));
-    world.at("01:00:00").clock_shows("01:10:00");
-    world
-}
-
-/// Proves: P-schedule-policy
-#[test]
-fn a_tick_whose_run_failed_is_tried_again_after_a_pause_and_so_often() {
-    let mut world = retried(2, 120);
-    world.fails("0100");
-    assert_eq!(world.due, Some(time("01:12:00")));
-    assert_eq!(world.at("01:11:59").log(), "created 0100");
-    assert_eq!(world.at("01:12:00").log(), "created 0100, created 0100.a2");
-    let key = world.named("0100.a2").spec.idempotency_key.as_deref();
-    assert_eq!(key, Some("uid-of-nightly.202611300100.a2"));
-    world.clock_shows("01:20:00");
-    world.fails("0100.a2");
-    world.at("01:22:00").clock_shows("01:30:00");
-    world.fails("0100.a3");
-    let log = "created 0100, created 0100.a2, created 0100.a3";
-    assert_eq!(world.at("01:59:59").log(), log);
-    assert_eq!(world.at("02:00:00").log(), format!("{log}, created 0200"));
-}
-
-/// Proves: P-schedule-policy
-#[rstest]
-#[case::succeeded(Phase::Succeeded, Reason::Succeeded)]
-#[case::cancelled(Phase::Cancelled, Reason::Cancelled)]
-#[case::too_late(Phase::Failed, Reason::DeadlineExceeded)]
-#[case::refused(Phase::Failed, Reason::CreateRefused)]
-#[case::in_doubt(Phase::Failed, Reason::SubmissionUnknown)]
-#[case::lost(Phase::Failed, Reason::RunNotFound)]
-fn only_a_run_that_failed_itself_is_followed_by_another(
-    #[case] phase: Phase,
-    #[case] reason: Reason,
-) {
-    let mut world = retried(5, 1);
-    world.ends("0100", phase, reason);
-    assert_eq!(world.at("01:59:59").log(), "created 0100");
-}
-
-/// Proves: P-schedule-policy
-#[test]
-fn a_new_tick_supersedes_a_retry() {
-    let mut world = retried(1, 3600);
-    world.fails("0100");
-    world.at("02:00:00").at("02:10:00").at("02:59:59");
-    assert_eq!(world.log(), "created 0100, created 0200");
-}
-
-/// It waits for the Run that a person triggered.
-/// Proves: P-schedule-policy
-#[test]
-fn a_new_tick_supersedes_a_retry_that_waits() {
-    let mut world = retried(1, 60);
-    world.trigger("nightly-x7f2k");
-    world.fails("0100");
-    world.at("01:11:00");
-    assert_eq!(world.status().pending_tick.unwrap().attempt, 2);
-    assert_eq!(world.at("02:00:00").log(), "created 0100, skipped 0200");
-    world.end_all();
-    assert_eq!(world.at("02:59:59").log(), "created 0100, skipped 0200");
 }
 
 /// Five Runs ended so, and that of 06:00 is active.
@@ -295,25 +274,6 @@ fn successes_and_failures_have_histories_of_their_own() {
             .fails(&format!("{tick}00"));
     }
     assert_eq!(world.names(), ["0100", "0300"]);
-}
-
-/// Proves: P-schedule-policy
-#[test]
-fn a_failed_run_stays_while_another_attempt_may_follow() {
-    let policy = json!({"limit": 1, "backoffSeconds": 120});
-    let spec = json!({"retryPolicy": policy, "failedRunsHistoryLimit": 0});
-    let mut world = World::new(&spec);
-    world.at("01:00:00").clock_shows("01:10:00");
-    world.fails("0100");
-    assert_eq!(world.at("01:11:00").names(), ["0100"]);
-    let both = ["0100", "0100.a2"];
-    assert_eq!(world.at("01:12:00").names(), both);
-    world.fails("0100.a2");
-    // They show how many there were.
-    assert_eq!(world.at("01:59:59").names(), both);
-    assert_eq!(world.at("02:00:00").names(), ["0200"]);
-    let log = "created 0100, created 0100.a2, created 0200, deleted 0100.a2, deleted 0100";
-    assert_eq!(world.log(), log);
 }
 
 /// Proves: P-schedule-time
@@ -429,6 +389,10 @@ fn a_status_from_a_backup_begins_no_tick_before_the_objects_creation() {
     world.schedule.metadata.creation_timestamp = Some(whole_seconds(time("02:30:00")));
     world.restart();
     assert_eq!(world.at("02:30:30").log(), "skipped 0100");
+    assert_eq!(
+        world.events.last().unwrap().message,
+        "Tick 2026-11-30T01:00:00Z: The schedule's ticks count only from 2026-11-30T02:30:00Z on (nightly-202611300100)."
+    );
     assert_eq!(world.at("03:00:00").log(), "skipped 0100, created 0300");
 }
 
@@ -456,6 +420,20 @@ fn a_run_that_only_the_status_lists_counts_until_it_is_read(
         world.runs.clear();
     }
     assert_eq!(world.at("02:00:00").log(), format!("created 0100, {then}"));
+}
+
+/// The tick that the triggered Run has skipped is looked for as well.
+/// Proves: P-schedule-policy
+#[test]
+fn what_was_read_is_not_read_again_before_the_status_changes() {
+    let mut world = World::new(&json!({"catchUp": "Latest"}));
+    world.at("01:00:00").runs.clear();
+    world.trigger("nightly-x7f2k");
+    world.restart();
+    assert_eq!(world.at("02:00:30").log(), "created 0100, skipped 0200");
+    let active = world.status().active;
+    let active: Vec<_> = active.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(active, ["nightly-x7f2k"]);
 }
 
 /// Its Runs are the garbage collector's to delete.

@@ -168,6 +168,7 @@ impl World {
             wall: self.wall,
         };
         let decision = decide(&inputs);
+        self.due = decision.due;
         self.publish(decision.events);
         if decision.status != schedule.status.clone().unwrap_or_default() {
             self.schedule.status = Some(decision.status);
@@ -175,7 +176,6 @@ impl World {
             self.schedule.metadata.resource_version = Some(self.written.to_string());
             return true;
         }
-        self.due = decision.due;
         let Some(effect) = &decision.effect else {
             return false;
         };
