@@ -18,7 +18,7 @@ use run_operator::api::{
 use crate::support::{Plane, Setup, Ticks, World, eventually, gone, phase_of};
 
 const CREATED: &str = r#"run_operator_schedule_ticks_total{result="created"}"#;
-const LATENESS: &str = "run_operator_schedule_lateness_seconds_count";
+const LATENESS: &str = "run_operator_schedule_lateness_seconds_count{}";
 
 fn quick() -> Value {
     json!({"runTimeMs": 1})
