@@ -108,7 +108,8 @@ pub fn markdown(reason: Reason) -> &'static str {
             "Read the message. To release the object without it, set `deletionPolicy: Orphan`."
         }
         Reason::Failed => {
-            "See `.status.state` and `.status.events`; create a new Run, with another key if it has one."
+            "See `.status.failure`, `.status.state` and `.status.events`; `kubectl runop rerun` creates a new Run of \
+             the same spec."
         }
         Reason::CancelledElsewhere => {
             "Create a new Run to run it again, with another key if it has one."

@@ -34,6 +34,9 @@ use crate::run::Run;
 const UNSEEN: &str =
     "If it stays so, no operator serves this namespace: kubectl runop doctor finds out why.";
 
+const UNCONFIRMED: &str = "Wait, and create no new Run yet: if three reads, a minute apart, say that the service has no such \
+    run, this one ends as Failed.";
+
 const OF_ANOTHER: &str =
     "Ask that controller. For run-operator create a new Run without spec.managedBy.";
 
@@ -328,6 +331,10 @@ fn explain(
         remedy: match run.phase() {
             _ if is_unwritten => remedy::plain(Reason::WriteRefused),
             None => Some(UNSEEN.to_owned()),
+            // F-404: until it is confirmed a new Run might be a second run.
+            Some(_) if reason == Some(Reason::RunNotFound) && !run.ended() => {
+                Some(UNCONFIRMED.to_owned())
+            }
             Some(_) => reason.and_then(remedy::plain),
         },
         retry: retry_is_pointless(run).is_none(),

@@ -23,9 +23,6 @@ use super::{Workload, limits, schema};
     category = "run-operator",
     doc = "What Runs are made from, with parameters, by a person or by a RunSchedule. A change affects no Run \
            that exists.",
-    printcolumn = r#"{"name": "Parameters", "type": "string",
-        "jsonPath": ".spec.parameters[*].name",
-        "description": "Names of the parameters."}"#,
     printcolumn = r#"{"name": "Age", "type": "date",
         "jsonPath": ".metadata.creationTimestamp",
         "description": "Time since the object was created."}"#

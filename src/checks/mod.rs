@@ -207,8 +207,21 @@ pub fn report(findings: &[Finding], taking: &[String]) -> String {
             "Failed: {failed}. Warnings: {warnings}. Not tried: {untried}."
         ),
     };
+    let has = |name: &str, verdict| {
+        let mut found = findings.iter().filter(|f| f.check.name == name);
+        found.any(|f| f.verdict == verdict)
+    };
     let _ = match taking {
+        [] if has(workspaces::SHARED.name, Verdict::NotTried) => writeln!(
+            text,
+            "No Workspace of this namespace takes Runs; whether a ClusterWorkspace does is not known."
+        ),
         [] => writeln!(text, "No Workspace is known to take Runs from here."),
+        taking if has(operator::AT_WORK.name, Verdict::Fail) => writeln!(
+            text,
+            "These take Runs from here once an operator is active: {}.",
+            taking.join(", ")
+        ),
         taking => writeln!(text, "These take Runs from here: {}.", taking.join(", ")),
     };
     text

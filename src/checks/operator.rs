@@ -15,7 +15,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// Longest wait for a renewal, whatever the Lease's duration.
 const LONGEST: Duration = Duration::from_mins(1);
 
-const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
+pub(super) const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
 pub struct Deployed {

@@ -24,7 +24,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
 const ONE_DEFAULT: &str = "A Run without workspaceRef waits: leave the annotation run-operator.dev/is-default on one of them.";
 const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
-const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
+pub(super) const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
 #[derive(Default)]
 pub struct Workspaces {

@@ -331,6 +331,7 @@ async fn cluster_workspaces_that_may_not_be_read_are_not_tried() {
         "note  the ClusterWorkspaces are known",
         "may not list ClusterWorkspaces",
         "there is none in the namespace",
+        "whether a ClusterWorkspace does is not known",
     ];
     says(&told, &words);
     assert!(!told.contains("All checks passed"), "{told}");

@@ -6,7 +6,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use run_operator::api::schedule::{ConcurrencyPolicy, PendingTick, Tick};
-use run_operator::api::{Reason, RunSchedule, RunScheduleStatus, names};
+use run_operator::api::{
+    ConditionType, Reason, RunSchedule, RunScheduleStatus, conditions::find, names,
+};
 use run_operator::checks::{NAMED, first};
 use run_operator::clock::wall;
 use run_operator::decide::schedule::{OwnedRun, owner};
@@ -180,7 +182,10 @@ fn of_status(object: &RunSchedule, status: &RunScheduleStatus, now: Timestamp) -
 /// What the tick waits for whose Run is not known to exist.
 fn pends(object: &RunSchedule, status: &RunScheduleStatus, pending: &PendingTick) -> String {
     let alone = object.spec.concurrency_policy() != ConcurrencyPolicy::Allow;
-    let waits = if alone && !status.active.is_empty() {
+    let stalled = find(&status.conditions, ConditionType::Stalled);
+    let waits = if stalled.is_some_and(|stalled| stalled.status == "True") {
+        "its Run can't be created, as said above"
+    } else if alone && !status.active.is_empty() {
         "it waits until the active Runs have ended (spec.concurrencyPolicy)"
     } else {
         "its Run is being created"
@@ -230,7 +235,16 @@ mod tests {
         ready["reason"] = "TemplateNotFound".into();
         ready["message"] = "there is no RunTemplate t.".into();
         object["metadata"]["generation"] = 2.into();
+        let mut stalled = object["status"]["conditions"][0].clone();
+        stalled["type"] = "Stalled".into();
+        stalled["status"] = "True".into();
+        let conditions = object["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(stalled);
+        object["status"]["pendingTick"] = json!({"time": at(0).to_string(), "attempt": 1});
         let explanation = explained(&object, 3600);
+        let pending =
+            "Pending: tick 2023-11-14T22:13:20Z: its Run can't be created, as said above.";
+        assert!(explanation.facts.iter().any(|fact| fact == pending));
         let expected = "nightly: not Ready, TemplateNotFound, before the latest change";
         assert_eq!(explanation.summary, expected);
         assert_eq!(explanation.facts[0], "there is no RunTemplate t.");

@@ -205,6 +205,15 @@ fn a_state_that_the_contract_file_does_not_map_is_to_be_added_there() {
     assert!(remedy.unwrap().starts_with("Add the state"));
 }
 
+/// Proves: F-404, K-why
+#[test]
+fn a_new_run_is_advised_only_once_it_is_certain_that_the_old_one_is_gone() {
+    let (_, unconfirmed) = lines(&pending(Reason::RunNotFound), None);
+    assert_eq!(unconfirmed.as_deref(), Some(UNCONFIRMED));
+    let (_, confirmed) = lines(&ended(Phase::Failed, Reason::RunNotFound), None);
+    assert_eq!(confirmed, remedy::plain(Reason::RunNotFound));
+}
+
 /// Proves: P-refused-writes, K-why
 #[test]
 fn what_refuses_the_status_is_to_be_mended_first() {
