@@ -48,7 +48,9 @@ pub enum ScheduleCommand {
     Suspend(ScheduleNameArgs),
     /// Resumes a `RunSchedule`: Runs are created from now on. What has passed meanwhile is not made up for.
     Resume(ScheduleNameArgs),
-    /// Creates a Run of a `RunSchedule` now, also of a suspended one, and prints its name.
+    /// Creates a Run of a `RunSchedule` now, also of a suspended one.
+    ///
+    /// With `-o name` only the Run's kind and name are printed, as `run.run-operator.dev/NAME`.
     ///
     /// It is no tick: the schedule's times stay as they are. It belongs to the schedule, and counts for its
     /// `concurrencyPolicy` while it is active.
