@@ -123,6 +123,10 @@ pub struct Check {
     title: &'static str,
 }
 
+/// The last line of a report depends on these two.
+const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
+const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     #[serde(flatten)]
@@ -212,12 +216,12 @@ pub fn report(findings: &[Finding], taking: &[String]) -> String {
         found.any(|f| f.verdict == verdict)
     };
     let _ = match taking {
-        [] if has(workspaces::SHARED.name, Verdict::NotTried) => writeln!(
+        [] if has(SHARED.name, Verdict::NotTried) => writeln!(
             text,
             "No Workspace of this namespace takes Runs; whether a ClusterWorkspace does is not known."
         ),
         [] => writeln!(text, "No Workspace is known to take Runs from here."),
-        taking if has(operator::AT_WORK.name, Verdict::Fail) => writeln!(
+        taking if has(AT_WORK.name, Verdict::Fail) => writeln!(
             text,
             "These take Runs from here once an operator is active: {}.",
             taking.join(", ")

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use kube::{Api, Client};
 
-use super::{CHECK_ACCESS, Check, Finding, Refused, bounded};
+use super::{AT_WORK, CHECK_ACCESS, Check, Finding, Refused, bounded};
 
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Time after its duration in which a Lease may still be renewed: a slow API server.
@@ -15,7 +15,6 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// Longest wait for a renewal, whatever the Lease's duration.
 const LONGEST: Duration = Duration::from_mins(1);
 
-pub(super) const AT_WORK: Check = Check::new("operator.atWork", "an operator is active");
 const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
 pub struct Deployed {

@@ -15,7 +15,7 @@ use crate::api::{
 };
 use crate::decide::choice::{Choice, by_rule};
 
-use super::{Check, Deployed, Finding, NAMED, Refused, Verdict, bounded, first, pages};
+use super::{Check, Deployed, Finding, NAMED, Refused, SHARED, Verdict, bounded, first, pages};
 
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
@@ -24,7 +24,6 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
 const ONE_DEFAULT: &str = "A Run without workspaceRef waits: leave the annotation run-operator.dev/is-default on one of them.";
 const READY: Check = Check::new("workspaces.ready", "the Workspaces are Ready");
-pub(super) const SHARED: Check = Check::new("workspaces.shared", "the ClusterWorkspaces are known");
 
 #[derive(Default)]
 pub struct Workspaces {
