@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
 use kube::{Api, Client};
 
-use super::{AT_WORK, CHECK_ACCESS, Check, Finding, Refused, bounded};
+use super::{AT_WORK, CHECK_ACCESS, Finding, Refused, bounded};
 
 const BETWEEN: Duration = Duration::from_millis(500);
 /// Time after its duration in which a Lease may still be renewed: a slow API server.
