@@ -5,6 +5,8 @@ mod attempts;
 mod bad_input;
 mod world;
 
+use std::collections::BTreeSet;
+
 use rstest::rstest;
 use run_operator::api::{
     ConditionType, EventReason, Phase, Reason, conditions::whole_seconds, names,
@@ -62,6 +64,32 @@ fn a_crash_after_each_write_repeats_to_the_same_run(#[values(0, 1, 2, 3)] writes
     assert_eq!(world.turns().log(), "created 0100");
     assert_eq!(world.names(), ["0100"]);
     assert_eq!(world.status().pending_tick, None);
+}
+
+/// In winter at 01:30 UTC, in summer at 00:30, and in the night whose clocks skip it at 01:00.
+/// Proves: P-schedule, P-schedule-time
+#[test]
+fn a_year_of_nights_with_a_crash_at_each_makes_one_run_of_each() {
+    let nights = json!({"schedules": ["30 2 * * *"], "timeZone": "Europe/Berlin"});
+    let mut world = World::new(&nights);
+    for night in 0..365 {
+        world.wait();
+        for _ in 0..night % 4 {
+            world.turn();
+        }
+        world.restart();
+        world.turns().end_all();
+    }
+    let log = world.log();
+    let created: Vec<&str> = log
+        .split(", ")
+        .filter_map(|entry| entry.strip_prefix("created "))
+        .collect();
+    let distinct: BTreeSet<&&str> = created.iter().collect();
+    assert_eq!((created.len(), distinct.len()), (365, 365), "{log}");
+    let expected = ["0130", "nightly-202703280100", "nightly-202711290130"];
+    assert_eq!([created[0], created[118], created[364]], expected);
+    assert!(!log.contains("missed") && !log.contains("skipped"), "{log}");
 }
 
 /// The service knows the key, so that the object shows the same run.

@@ -125,8 +125,17 @@ impl World {
 
     /// Both clocks go on, or the wall clock steps back; nobody looks.
     pub(crate) fn clock_shows(&mut self, text: &str) {
-        let passed = time(text).duration_since(self.wall);
-        self.wall = time(text);
+        self.clock_is(time(text));
+    }
+
+    /// The clocks go on to the time at which it must be decided again.
+    pub(crate) fn wait(&mut self) {
+        self.clock_is(self.due.unwrap());
+    }
+
+    fn clock_is(&mut self, wall: Timestamp) {
+        let passed = wall.duration_since(self.wall);
+        self.wall = wall;
         self.now = self
             .now
             .checked_add(passed.max(SignedDuration::ZERO))
