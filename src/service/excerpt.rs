@@ -198,6 +198,9 @@ impl Shown {
 
     pub(super) fn read(&mut self, chunk: &[u8]) {
         for byte in chunk {
+            if self.excerpt.is_none() {
+                return;
+            }
             self.read_byte(*byte);
         }
     }
