@@ -204,8 +204,15 @@ impl Profile {
 impl RunFields {
     /// The lists of pointers to what an answer says beside the id and the state, by their fields in the file.
     pub fn details(&self) -> impl Iterator<Item = (String, &List<String>)> {
+        self.results().chain(self.beside_results())
+    }
+
+    fn results(&self) -> impl Iterator<Item = (String, &List<String>)> {
         let results = self.result_pointers.0.iter();
-        let results = results.map(|(name, at)| (format!("run.resultPointers.{name}"), at));
+        results.map(|(name, at)| (format!("run.resultPointers.{name}"), at))
+    }
+
+    fn beside_results(&self) -> impl Iterator<Item = (String, &List<String>)> {
         let others = [
             ("run.consoleURLPointers", &self.console_url_pointers),
             (
@@ -218,7 +225,7 @@ impl RunFields {
             ),
             ("run.failurePointers", &self.failure_pointers),
         ];
-        results.chain(others.map(|(field, at)| (field.to_owned(), at)))
+        others.into_iter().map(|(field, at)| (field.to_owned(), at))
     }
 
     fn check_details(&self) -> Result<(), ContractError> {
@@ -236,9 +243,11 @@ impl RunFields {
             );
             return invalid(field, problem);
         }
-        for (field, pointers) in self.details() {
-            let required = field.starts_with("run.resultPointers.");
-            check_pointers(&field, pointers, required)?;
+        for (field, pointers) in self.results() {
+            check_pointers(&field, pointers, true)?;
+        }
+        for (field, pointers) in self.beside_results() {
+            check_pointers(&field, pointers, false)?;
         }
         Ok(())
     }
