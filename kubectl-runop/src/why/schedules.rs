@@ -7,7 +7,7 @@ use serde_json::json;
 
 use run_operator::api::schedule::{ConcurrencyPolicy, PendingTick, Tick};
 use run_operator::api::{
-    ConditionType, Reason, RunSchedule, RunScheduleStatus, conditions::find, names,
+    ConditionType, Reason, RunSchedule, RunScheduleStatus, conditions::is_true, names,
 };
 use run_operator::checks::{NAMED, first};
 use run_operator::clock::wall;
@@ -182,8 +182,7 @@ fn of_status(object: &RunSchedule, status: &RunScheduleStatus, now: Timestamp) -
 /// What the tick waits for whose Run is not known to exist.
 fn pends(object: &RunSchedule, status: &RunScheduleStatus, pending: &PendingTick) -> String {
     let alone = object.spec.concurrency_policy() != ConcurrencyPolicy::Allow;
-    let stalled = find(&status.conditions, ConditionType::Stalled);
-    let waits = if stalled.is_some_and(|stalled| stalled.status == "True") {
+    let waits = if is_true(&status.conditions, ConditionType::Stalled) {
         "its Run can't be created, as said above"
     } else if alone && !status.active.is_empty() {
         "it waits until the active Runs have ended (spec.concurrencyPolicy)"
