@@ -10,11 +10,11 @@ use run_operator::api::{Phase, WorkspaceKind};
 use run_operator::checks::pages;
 use run_operator::clock::wall;
 
-use crate::args::{ListArgs, ListFormat};
+use crate::args::ListArgs;
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{begun, between, severity};
-use crate::print::{self, out};
+use crate::print::{self, List, out};
 use crate::queue::{self, Seen};
 use crate::run::Run;
 
@@ -34,22 +34,17 @@ pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolE
         let name = (run.namespace().to_owned(), run.name().to_owned());
         (severity(run), Reverse(created), name)
     });
-    if let Some(format) = args.output.and_then(ListFormat::of_objects) {
-        let objects: Vec<_> = runs
-            .iter()
-            .map(|run| (run.reference(), run.text()))
-            .collect();
-        print::exact(&print::several(&objects, format)?)?;
+    let objects: Vec<_> = runs
+        .iter()
+        .map(|run| (run.reference(), run.text()))
+        .collect();
+    let list = List {
+        cluster,
+        all_namespaces: args.all_namespaces,
+        format: args.output,
+    };
+    if list.without_table(&objects)? {
         return Ok(End::Succeeded);
-    }
-    if runs.is_empty() {
-        print::none_found(cluster, args.all_namespaces);
-        return Ok(End::Succeeded);
-    }
-    let is_wide = args.output.is_some();
-    let mut heads = HEADS.to_vec();
-    if is_wide {
-        heads.extend(WIDE);
     }
     let seen = Seen {
         runs,
@@ -58,13 +53,11 @@ pub(crate) async fn run(cluster: &Cluster, args: &ListArgs) -> Result<End, ToolE
     let places = queue::places(cluster, &seen, args.selector.is_some()).await;
     let now = wall();
     let rows = seen.runs.iter().map(|run| {
-        let mut row = row(run, places.get(run.uid()), now).to_vec();
-        if is_wide {
-            row.extend(further(run));
-        }
-        (print::style(severity(run)), run.namespace(), row)
+        let cells = row(run, places.get(run.uid()), now);
+        let cells = cells.into_iter().chain(further(run)).collect();
+        (print::style(severity(run)), run.namespace(), cells)
     });
-    out(&print::listed(&heads, rows, args.all_namespaces))?;
+    out(&list.table(&HEADS, &WIDE, rows))?;
     Ok(End::Succeeded)
 }
 

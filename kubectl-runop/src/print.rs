@@ -10,7 +10,7 @@ use serde_json::Value;
 use run_operator::checks::Verdict;
 use run_operator::decide::truncate::escaped;
 
-use crate::args::{ObjectFormat, ReportFormat};
+use crate::args::{ListFormat, ObjectFormat, ReportFormat};
 use crate::cluster::Cluster;
 use crate::error::ToolError;
 use crate::explain::Severity;
@@ -166,27 +166,57 @@ pub(crate) fn style(severity: Severity) -> Style {
     }
 }
 
-/// Says that a list is empty, as kubectl does.
-pub(crate) fn none_found(cluster: &Cluster, all_namespaces: bool) {
-    if all_namespaces {
-        eprintln!("No resources found");
-    } else {
-        eprintln!("No resources found in {} namespace.", cluster.namespace);
+/// What a command lists, and how.
+pub(crate) struct List<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) all_namespaces: bool,
+    pub(crate) format: Option<ListFormat>,
+}
+
+impl List<'_> {
+    /// Prints the objects in their own format, or that there are none, as kubectl does. False: a table shows them.
+    pub(crate) fn without_table(&self, objects: &[(String, &str)]) -> Result<bool, ToolError> {
+        if let Some(format) = self.format.and_then(ListFormat::of_objects) {
+            exact(&several(objects, format)?)?;
+        } else if !objects.is_empty() {
+            return Ok(false);
+        } else if self.all_namespaces {
+            eprintln!("No resources found");
+        } else {
+            eprintln!(
+                "No resources found in {} namespace.",
+                self.cluster.namespace
+            );
+        }
+        Ok(true)
+    }
+
+    /// A table of objects: for each its style, its namespace and its cells, of which those of `wide` are shown by
+    /// `-o wide` alone.
+    pub(crate) fn table<'a>(
+        &self,
+        heads: &[&str],
+        wide: &[&str],
+        rows: impl Iterator<Item = (Style, &'a str, Vec<String>)>,
+    ) -> String {
+        let wide = if self.format.is_some() { wide } else { &[] };
+        listed(&[heads, wide].concat(), rows, self.all_namespaces)
     }
 }
 
-/// A table of objects: heads, and for each its style, its namespace and its cells.
-pub(crate) fn listed<'a>(
+/// Heads, and as many cells of each row.
+fn listed<'a>(
     heads: &[&str],
     rows: impl Iterator<Item = (Style, &'a str, Vec<String>)>,
     all_namespaces: bool,
 ) -> String {
+    let columns = heads.len();
     let heads = heads.iter().map(|head| (*head).to_owned()).collect();
     let all = [(Style::new(), "NAMESPACE", heads)].into_iter().chain(rows);
     let rows: Vec<(Style, Vec<String>)> = all
         .map(|(style, namespace, cells)| {
             let namespace = all_namespaces.then(|| namespace.to_owned());
-            let cells = namespace.into_iter().chain(cells);
+            let cells = namespace.into_iter().chain(cells.into_iter().take(columns));
             (style, cells.map(|cell| line(&cell).into_owned()).collect())
         })
         .collect();

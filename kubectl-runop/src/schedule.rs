@@ -16,12 +16,12 @@ use run_operator::checks::{bounded, pages};
 use run_operator::clock::wall;
 use run_operator::decide::schedule::{self as policy, manifest};
 
-use crate::args::{ListFormat, ScheduleCommand, ScheduleListArgs, ScheduleNameArgs};
+use crate::args::{ScheduleCommand, ScheduleListArgs, ScheduleNameArgs};
 use crate::change::{self, Step};
 use crate::cluster::Cluster;
 use crate::error::{End, ToolError};
 use crate::explain::{Severity, between};
-use crate::print::{self, out};
+use crate::print::{self, List, out};
 use crate::submit;
 
 /// An operator that serves schedules has seen a new one by then.
@@ -123,33 +123,26 @@ async fn list(cluster: &Cluster, args: &ScheduleListArgs) -> Result<End, ToolErr
     let listed = pages(&api, ListParams::default()).await;
     // By namespace and name, as the API server lists.
     let schedules = listed.map_err(|refused| ToolError::of_kind(refused, "runschedules"))?;
-    if let Some(format) = args.output.and_then(ListFormat::of_objects) {
-        let objects: Vec<_> = schedules
-            .iter()
-            .map(|s| (s.reference(), &*s.text))
-            .collect();
-        print::exact(&print::several(&objects, format)?)?;
+    let objects: Vec<_> = schedules
+        .iter()
+        .map(|s| (s.reference(), &*s.text))
+        .collect();
+    let list = List {
+        cluster,
+        all_namespaces: args.all_namespaces,
+        format: args.output,
+    };
+    if list.without_table(&objects)? {
         return Ok(End::Succeeded);
-    }
-    if schedules.is_empty() {
-        print::none_found(cluster, args.all_namespaces);
-        return Ok(End::Succeeded);
-    }
-    let is_wide = args.output.is_some();
-    let mut heads = HEADS.to_vec();
-    if is_wide {
-        heads.extend(WIDE);
     }
     let now = wall();
     let rows = schedules.iter().map(|schedule| {
-        let mut row = row(schedule, now).to_vec();
-        if is_wide {
-            row.extend(further(schedule, now));
-        }
+        let cells = row(schedule, now).into_iter();
+        let cells = cells.chain(further(schedule, now)).collect();
         let namespace = schedule.metadata.namespace.as_deref();
-        (schedule.style(), namespace.unwrap_or_default(), row)
+        (schedule.style(), namespace.unwrap_or_default(), cells)
     });
-    out(&print::listed(&heads, rows, args.all_namespaces))?;
+    out(&list.table(&HEADS, &WIDE, rows))?;
     Ok(End::Succeeded)
 }
 
